@@ -32,6 +32,7 @@ MORE = 330  # that are not deleted: more than the server keeps
 FIRST = 60  # in a row before memory is measured: until caches are as they stay
 LIMIT = 3.0  # seconds from the drop of a file to the first picture
 SETTLED = 1.1  # memory after the work, relative to before: what Python keeps for the next time
+BY_HAND = "\n## Looked at by hand\n"  # what follows is kept
 END = [
     "",
     "Memory is what the system counts as resident: of the server alone, and with the process that reads tables and the",
@@ -142,6 +143,8 @@ def main() -> int:
     parser.add_argument("--report", type=Path, default=RESULT)
     options = parser.parse_args()
     rows, failures = list[str](), list[str]()
+    before = options.report.read_text() if options.report.exists() else ""
+    by_hand = "".join(before.partition(BY_HAND)[1:])
     head = [
         "# The page in the browser", "",
         f"{machine.describe()['date']}, {machine.processor()}, {os.cpu_count()} cores, load average {machine.load()}.",
@@ -153,7 +156,8 @@ def main() -> int:
         print(f"{what}: {found}" + (f" (asked: {asked})" if asked else ""), flush=True)
         if not good:
             failures.append(what)
-        options.report.write_text("\n".join([*head, *rows, *END]))  # a run that is cut off has written what it found
+        # a run that is cut off has written what it found
+        options.report.write_text("\n".join([*head, *rows, *END]) + by_hand)
 
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)

@@ -6,13 +6,26 @@ anything else that escapes is a bug in Mercer (exit code 1).
 
 from __future__ import annotations
 
+from typing import Literal
+
+# What a message can be about: one thing that the user gave, by its name in the library. `mercer --json` names the
+# option of it, the page in the browser shows the message beside its field.
+Subject = Literal[
+    "file", "sheet", "encoding", "separator", "header", "keep_rows", "decimal", "day_first", "kinds", "target",
+    "inputs", "time_budget", "series", "time", "horizon",
+]  # fmt: skip
+
 
 class MercerError(Exception):
     """Root of every error that Mercer raises on purpose."""
 
 
 class InputError(MercerError, ValueError):
-    """The data, the options or a file given by the user cannot be used as they are."""
+    """The data, the options or a file given by the user cannot be used as they are; `about` says which of them."""
+
+    def __init__(self, *message: object, about: Subject | None = None) -> None:
+        self.about = about
+        super().__init__(*message)
 
 
 class InputTypeError(InputError, TypeError):

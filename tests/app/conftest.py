@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -137,8 +137,8 @@ def serving(folder: Path, policy: AppPolicy = SMALL) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One server for many tests: a process is not started for each."""
-    with serving(tmp_path_factory.mktemp("app")) as running:
+    """One server for many tests: a process is not started for each, and the next is ready when it is needed."""
+    with serving(tmp_path_factory.mktemp("app"), replace(SMALL, warm=True)) as running:
         yield running
 
 
@@ -154,6 +154,8 @@ def model(site: Site, table: str) -> str:
     path = site.search(table)
     told = site.await_kernel(path)
     assert told["picture"]["line"]["mean"]
-    assert site.post(f"{path}/stop").status == 303
-    assert site.wait(path, "waiting", "searching")["status"] == "done"
+    while site.get(f"{path}/state").json["status"] == "searching":  # impatiently, also while the report is written
+        assert site.post(f"{path}/stop").status == 303
+        time.sleep(0.2)
+    assert site.get(f"{path}/state").json["status"] == "done"
     return path

@@ -97,6 +97,17 @@ def test_names_lead_nowhere_else(site: Site, model: str, name: str) -> None:
     assert (site.store.folder / "server.json").read_text() == before
 
 
+def test_addresses_that_are_none_lead_back(site: Site, table: str) -> None:
+    """A page of ours and no bare text; that of a form, typed or reloaded, leads to the page of the form."""
+    answer = site.get("/nothing/at/all")
+    assert answer.status == 404
+    assert "There is no such page" in answer.text
+    assert "<main" in answer.text
+    answer = site.get(f"{table}/search")
+    assert (answer.status, answer.headers["location"]) == (303, f"/{site.store.token}{table}")
+    assert site.get("/example").headers["location"] == f"/{site.store.token}/"
+
+
 def test_the_name_of_a_file_is_only_text(site: Site) -> None:
     path = site.read("..\\../../etc/<script>alert(1)</script>.csv", AIRLINE)
     page = site.get(path).text

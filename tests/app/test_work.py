@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 import mercer
+from mercer.app.forms import label_options
+from mercer.app.pages import write_count, write_percent
 from mercer.app.serving import bind
 from mercer.app.store import Store
 from tests.app.conftest import AIRLINE, SMALL, Answer, Site, serving
@@ -60,6 +62,67 @@ def test_what_cannot_be_learned_is_said_before_the_search(site: Site) -> None:
     assert "the same (7) in all 20 rows" in beside
     assert "--target" not in answer.text
     assert "“What to explain”" in beside
+    site.post(f"{path}/delete")
+
+
+def reread(site: Site, path: str, **options: str) -> tuple[str, str]:
+    """Read a table otherwise; return how that ended, and the page."""
+    assert site.post(f"{path}/read", options).status == 303
+    return site.wait(path, "reading")["status"], site.get(path).text
+
+
+def test_what_is_said_of_a_column_is_done_or_refused_beside_it(site: Site) -> None:
+    path = site.read("months.csv", AIRLINE)
+    status, page = reread(site, path, **{"kind month": "number"})
+    assert status == "refused"
+    beside = page.partition('id="kinds"')[2].partition("</fieldset>")[0]
+    assert "Column &#39;month&#39; holds dates such as 1949-01-01, which are no numbers" in beside
+    assert 'aria-invalid="true"' in beside[:100]
+    assert "--" not in beside.partition('class="problem"')[2]
+    status, page = reread(site, path, **{"kind month": "out"})
+    assert status == "read"
+    assert "48 rows and 1 column were read" in page
+    assert "Column &#39;month&#39;: left out" in page
+    assert '<option value="out" selected>' in page
+    assert "1 column." in site.get("/").text
+    assert reread(site, path, **{"kind month": "text"})[0] == "read"
+    site.post(f"{path}/delete")
+
+
+def test_a_column_that_cannot_be_read_can_be_left_out(site: Site) -> None:
+    rows = "".join(f"{i},{'?!' if i == 7 else i * i}\n" for i in range(20))
+    path = site.read("slips.csv", f"x,y\n{rows}")
+    page = site.get(path).text
+    beside = page.partition('id="kinds"')[2].partition("</fieldset>")[0]
+    assert "is not a number" in beside
+    assert 'name="kind y"' in beside
+    assert reread(site, path, **{"kind y": "out"})[0] == "read"
+    site.post(f"{path}/delete")
+
+
+def test_a_sentence_without_a_field_of_its_own_is_shown_all_the_same(site: Site) -> None:
+    path = site.read("sales.csv", AIRLINE)
+    status, page = reread(site, path, sheet="Sheet1")
+    assert status == "refused"
+    beside = page.partition('class="problem"')[2].partition("</p>")[0]
+    assert "“Sheet”: of no use for &#39;sales.csv&#39;" in beside  # by the name that its user knows
+    assert "data.csv" not in page
+    site.post(f"{path}/delete")
+
+
+def test_sentences_of_the_command_line_name_fields_of_the_page() -> None:
+    assert label_options("'b' was read (otherwise: --sheet)") == "'b' was read (otherwise: “Sheet”)"
+    assert label_options("see --json, or 3--4") == "see --json, or 3--4"
+    assert [write_percent(share) for share in (0.0, 1e-4, 0.146)] == ["0.0\xa0%", "< 0.1\xa0%", "14.6\xa0%"]
+    assert [write_count(count, "row") for count in (0, 1, 1200)] == ["0 rows", "1 row", "1,200 rows"]
+
+
+def test_a_table_of_one_column_is_a_series(site: Site) -> None:
+    path = site.read("one.csv", "sales\n" + "".join(f"{i % 7}\n" for i in range(30)))
+    assert "30 rows and 1 column were read" in site.get(path).text
+    answer = site.post(f"{path}/search", {"target": "sales", "seconds": 600})
+    assert answer.status == 303
+    site.post(answer.headers["location"].removeprefix(f"/{site.store.token}") + "/delete")
     site.post(f"{path}/delete")
 
 
@@ -115,8 +178,12 @@ def test_predictions_at_typed_values(site: Site, model: str) -> None:
     answer = site.post(f"{model}/predict", {"value month": "soon"})
     assert answer.status == 422
     beside = answer.text.partition('name="value month"')[2].partition("</div>")[0]
-    assert "is not a date" in beside
+    assert "“soon” is not a date. Write dates as 1949-01-31" in beside
     assert 'value="soon"' in beside
+    for nothing in ("", "na"):
+        answer = site.post(f"{model}/predict", {"value month": nothing})
+        assert answer.status == 422
+        assert "row" not in answer.text.partition('name="value month"')[2].partition("</div>")[0]
 
 
 def test_a_series_called_like_a_formula_runs_nothing(site: Site, model: str) -> None:
@@ -155,7 +222,23 @@ def test_two_models_beside_each_other(site: Site, model: str) -> None:
     assert "The second explains the data clearly better: its BIC is lower by 10.0" in page.text
     site.store.write("models", copy, document | {"result": other, "target": "other"})
     assert "cannot be compared" in site.get(f"/compare?model={name}&model={copy}").text
-    assert site.get(f"/compare?model={name}").status == 422
+    for given, why in (([name], "1 model cannot"), ([name, name], "a model and itself"), ([], "0 models cannot")):
+        answer = site.get("/compare?" + "&".join(f"model={each}" for each in given))
+        assert answer.status == 422
+        assert why in answer.text.partition('id="problem-compare"')[2]
+    site.post(f"/model/{copy}/delete")
+
+
+def test_a_model_outlives_its_table(site: Site, model: str) -> None:
+    name = model.rpartition("/")[2]
+    document = site.store.read("models", name)
+    assert f"/table/{document['table']}" in site.get(model).text
+    copy = site.store.create("models")
+    for status in ("done", "failed"):
+        site.store.write("models", copy, document | {"table": "0" * 16, "status": status, "problem": "It ended."})
+        page = site.get(f"/model/{copy}")
+        assert page.status == 200
+        assert "/table/" not in page.text
     site.post(f"/model/{copy}/delete")
 
 

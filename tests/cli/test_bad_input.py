@@ -52,7 +52,7 @@ def test_a_bad_table_ends_with_advice(mercer: Mercer, tmp_path: Path, case: str)
         assert word in result.err
     as_json = mercer("discover", name, "--target", target, "--json")
     assert as_json.code == 2
-    assert set(as_json.document) == {"error", "kind"}
+    assert set(as_json.document) == {"error", "kind", "about"}
     assert as_json.document["error"] in result.err
 
 
@@ -92,6 +92,20 @@ def test_a_bad_option_ends_with_advice(mercer: Mercer, tmp_path: Path, case: str
     assert result.document["kind"] == kind
     assert words in result.document["error"]
     assert not (tmp_path / "mercer-out" / "model.mercer").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "about"),
+    [(["--target", "z"], "--target"), (["--target", "y", "--inputs", "z"], "--inputs"), (["--target", "y"], None),
+     (["--target", "y", "--type", "x=date"], "--type"), (["--target", "y", "--sheet", "1"], "--sheet"),
+     (["--target", "y", "--header", "99"], "--header"), (["--target", "y", "--time-budget", "0"], "--time-budget")],
+)  # fmt: skip
+def test_an_error_names_what_it_is_about(
+    mercer: Mercer, tmp_path: Path, options: list[str], about: str | None
+) -> None:
+    name = table(tmp_path / "data.csv", wave_text(12))
+    told = mercer("discover", name if about else "absent.csv", *options, "--json").document
+    assert told["about"] == about
 
 
 def test_missing_files_and_arguments(mercer: Mercer, tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_mixed_text_is_a_category():
 
 @pytest.mark.parametrize("values", [[f"name {number}" for number in range(20)], [f"n{k % 51}" for k in range(500)]])
 def test_too_many_categories(values):
-    refused(lambda: encoded(values), "'x'", repr(values[0]), "inputs option", "convert it to numbers")
+    refused(lambda: encoded(values), "'x'", repr(values[0]), "leave the column out", "convert it to numbers")
 
 
 def test_few_rows_may_all_differ():
@@ -225,7 +225,7 @@ def test_few_rows_may_all_differ():
 
 @pytest.mark.parametrize("values", [[None, None], [np.nan, np.nan], ["", "  "], [pd.NaT, pd.NaT]])
 def test_empty_columns(values):
-    refused(lambda: encoded(values), "'x'", "empty", "inputs option")
+    refused(lambda: encoded(values), "'x'", "empty", "leave the column out")
 
 
 @pytest.mark.parametrize(

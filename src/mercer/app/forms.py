@@ -8,26 +8,32 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from mercer.app.policy import AppPolicy
+from mercer.errors import Subject
 
 Form = Mapping[str, list[str]]
 Problems = dict[str, str]
 SEPARATORS = ("comma", "semicolon", "tab", "pipe")
 ENCODINGS = ("utf-8", "cp1252", "utf-16")
 KINDS = ("number", "date", "text")
+LEFT_OUT = "out"  # in place of a kind
 KIND_PREFIX = "kind "
-# Errors of the command line name options; here these are fields with labels.
-FIELD_OF_OPTION = {
-    "--target": "target", "--inputs": "inputs", "--exclude": "inputs", "--sheet": "sheet", "--decimal": "decimal",
-    "--day-first": "day_first", "--month-first": "day_first", "--encoding": "encoding", "--separator": "separator",
-    "--header": "header", "--keep-rows": "keep_rows", "--type": "kinds", "--id": "series", "--time": "time",
-    "--task": "target", "--time-budget": "seconds",
-}  # fmt: skip
+TEXT_ENDINGS, WORKBOOK_ENDINGS, PARQUET_ENDINGS = (".csv", ".tsv", ".txt"), (".xlsx", ".xlsm"), (".parquet", ".pq")
+ENDINGS = TEXT_ENDINGS + WORKBOOK_ENDINGS + PARQUET_ENDINGS
+FIELDS: dict[Subject | str, str] = {"time_budget": "seconds", "horizon": "steps"}  # of errors; others are called alike
 LABELS = {
     "file": "File", "sheet": "Sheet", "decimal": "Decimal sign", "day_first": "Dates such as 01/02/2019",
-    "encoding": "Characters", "separator": "Between fields", "header": "Line of the column names",
-    "keep_rows": "Keep rows that look like units, totals or footnotes", "kinds": "Read as", "target": "What to explain",
-    "inputs": "Explain it by", "seconds": "How long it may take", "steps": "How many steps", "series": "Which series",
-    "time": "Time",
+    "encoding": "Encoding of the characters", "separator": "Mark between columns", "header": "Line of the column names",
+    "keep_rows": "Keep rows that look like units, totals or footnotes", "kinds": "Columns", "target": "What to explain",
+    "inputs": "Explain it by", "seconds": "How long it may take", "steps": "How many steps",
+    "series": "Which series a row belongs to", "time": "Time",
+}  # fmt: skip
+# Sentences are those of the command line. Where one names an option, the page has a field with a label.
+LABEL_OF_OPTION = {
+    "--target": LABELS["target"], "--inputs": LABELS["inputs"], "--exclude": f"{LABELS['kinds']}: leave it out",
+    "--sheet": LABELS["sheet"], "--decimal": LABELS["decimal"], "--day-first": "the day comes first",
+    "--month-first": "the month comes first", "--encoding": LABELS["encoding"], "--separator": LABELS["separator"],
+    "--header": LABELS["header"], "--keep-rows": LABELS["keep_rows"], "--type": LABELS["kinds"],
+    "--id": LABELS["series"], "--time": LABELS["time"], "--task": LABELS["target"], "--time-budget": LABELS["seconds"],
 }  # fmt: skip
 OPTION = re.compile(r"--[a-z][a-z-]+")
 
@@ -42,16 +48,22 @@ def first(form: Form, name: str) -> str:
     return form.get(name, [""])[0].strip()
 
 
-def word_problem(sentence: str, field: str) -> tuple[str, str]:
-    """Return the field that a sentence of the command line is about, and the sentence with labels for options."""
-    options = [option for option in OPTION.findall(sentence) if option in FIELD_OF_OPTION]
-    named = FIELD_OF_OPTION[options[0]] if options else field
-    return named, OPTION.sub(_label, sentence)
+def label_options(sentence: str) -> str:
+    """Return a sentence of the command line with labels of the page in place of options."""
+    return OPTION.sub(lambda option: f"“{LABEL_OF_OPTION[option[0]]}”" if option[0] in LABEL_OF_OPTION else option[0],
+                      sentence)  # fmt: skip
 
 
-def _label(option: re.Match[str]) -> str:
-    field = FIELD_OF_OPTION.get(option[0])
-    return option[0] if field is None else f"“{LABELS[field]}”"
+def list_fields(ending: str, has_columns: bool, is_read: bool) -> set[str]:
+    """Return the fields that the page of a table offers: those that do something for its type of file."""
+    fields = {"file", "decimal", "day_first"}
+    if ending in WORKBOOK_ENDINGS:
+        fields |= {"sheet"}
+    if ending in TEXT_ENDINGS:
+        fields |= {"separator", "encoding"}
+    if ending not in PARQUET_ENDINGS:
+        fields |= {"header", "keep_rows"}
+    return fields | ({"kinds"} if has_columns else set()) | ({"target", "inputs", "seconds"} if is_read else set())
 
 
 def read_reading_form(form: Form) -> tuple[dict[str, Any], Problems]:
@@ -69,11 +81,13 @@ def read_reading_form(form: Form) -> tuple[dict[str, Any], Problems]:
         if len(line) < 7 and line.isascii() and line.isdigit() and int(line) > 0:
             options["header"] = int(line)
         else:
-            problems["header"] = f"A line is a whole number from 1 on, not “{line[:40]}”. Empty: it is found out."
+            wrong = f"A line is a whole number from 1 on, not “{line[:40]}”."
+            problems["header"] = f"{wrong} Where it is left empty, Mercer finds the line."
     if first(form, "keep_rows"):
         options["keep_rows"] = True
     kinds = {name.removeprefix(KIND_PREFIX): first(form, name) for name in form if name.startswith(KIND_PREFIX)}
     options["kinds"] = {name: kind for name, kind in kinds.items() if kind in KINDS}
+    options["exclude"] = [name for name, kind in kinds.items() if kind == LEFT_OUT]
     return options, problems
 
 
@@ -88,7 +102,7 @@ def read_search_form(
         problems["target"] = "Choose the column that is to be explained."
     elif kinds[target] == "date":
         problems["target"] = "A column of dates cannot be explained; choose one of numbers or classes."
-    if not inputs:
+    if not inputs and len(kinds) > 1:  # a table of one column is explained by the number of the row
         problems["inputs"] = "Choose at least one other column to explain it by."
     seconds = first(form, "seconds")
     if seconds not in map(str, policy.seconds_choices):

@@ -126,6 +126,7 @@ class Lane:
         self.slots, self.jobs_each, self.ready_seconds, self.warm = slots, jobs_each, ready_seconds, warm
         self.waiting: list[Ticket] = []
         self.running: dict[str, tuple[Ticket, Worker]] = {}
+        self.ready = False  # whether a process has done anything yet: the first of all may have to compile
         self._came = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -172,12 +173,16 @@ class Lane:
             while True:
                 if self.warm and (worker is None or not worker.alive):
                     worker = await Worker.start()
-                ticket = await self._next()
+                await self._await_job()
                 if worker is None or not worker.alive:
                     worker = await Worker.start()
+                if not self.waiting:  # it was stopped, or another slot took it
+                    continue
+                ticket = self.waiting.pop(0)  # and at once it runs: at no moment it could not be found and stopped
                 self.running[ticket.job.key] = ticket, worker
                 try:
                     ticket.give(await worker.do(ticket.job, self.ready_seconds))
+                    self.ready = True
                 except WorkerLostError as reason:
                     ticket.give({"lost": str(reason)})
                 finally:
@@ -188,7 +193,6 @@ class Lane:
             if worker is not None:
                 await worker.end()
 
-    async def _next(self) -> Ticket:
+    async def _await_job(self) -> None:
         async with self._came:
             await self._came.wait_for(lambda: bool(self.waiting))
-            return self.waiting.pop(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -19,9 +20,12 @@ from mercer.writing import json_for_script
 SECONDS = {10: "10 seconds: a first look", 60: "1 minute", 600: "10 minutes", 3600: "1 hour"}
 UNSAID: dict[str, Any] = {
     "sheet": "", "decimal": "", "separator": "", "encoding": "", "header": "", "keep_rows": False, "day_first": None,
-    "kinds": {},
+    "kinds": {}, "exclude": [],
 }  # fmt: skip
-MOST_KINDS = 60  # columns whose kind can be corrected on the page
+
+
+MANY = 8  # columns: more are not chosen one by one
+READING = {"sheet", "decimal", "day_first", "separator", "encoding", "header", "keep_rows", "kinds"}
 
 
 class Pages:
@@ -34,7 +38,8 @@ class Pages:
             lstrip_blocks=True,
         )  # fmt: skip
         self.environment.filters |= {"ago": write_ago, "percent": write_percent, "size": write_size}
-        self.environment.filters |= {"script": embed, "pairs": pair}
+        self.environment.filters |= {"script": embed, "pairs": pair, "count": write_count}
+        self.environment.filters |= {"labelled": forms.label_options}
         self.environment.globals |= {"base": base, "labels": forms.LABELS, "first": forms.first}
 
     def _fill(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
@@ -44,21 +49,32 @@ class Pages:
         """Return a page with one sentence."""
         return self._fill("message.html", status, sentence=sentence)
 
-    def home(self, tables: Sequence[Document], models: Sequence[Document]) -> HTMLResponse:
-        """Return the first page."""
-        most = self.policy.most_bytes
-        return self._fill("home.html", tables=tables, models=models, most=most, days=self.policy.kept_seconds / 86400)
+    def home(
+        self, tables: Sequence[Document], models: Sequence[Document], problems: Problems | None = None,
+        chosen: Sequence[str] = (),
+    ) -> HTMLResponse:  # fmt: skip
+        """Return the first page; with the models that were chosen to be compared, where they cannot be."""
+        return self._fill(
+            "home.html", 422 if problems else 200, tables=tables, models=models, most=self.policy.most_bytes,
+            days=self.policy.kept_seconds / 86400, problems=problems or {}, chosen=chosen,
+        )  # fmt: skip
 
     def table(self, document: Document, reading: Document | None, form: Form, problems: Problems) -> HTMLResponse:
         """Return the page of a table; with what was filled in and what is wrong about it."""
-        options = UNSAID | document["options"]
         if document.get("problem"):
             problems = {document.get("field") or "file": document["problem"]} | problems
-        content: dict[str, Any] = {"document": document, "problems": problems, "form": form, "options": options}
+        listed = list_kinds(document, reading)[: self.policy.most_columns]
+        offered = forms.list_fields(Path(document["file"]).suffix, bool(listed), reading is not None)
+        problems = {field if field in offered else "file": sentence for field, sentence in problems.items()}
+        content: dict[str, Any] = {
+            "document": document, "problems": problems, "form": form, "options": UNSAID | document["options"],
+            "offered": offered, "kinds": listed, "sheets": (reading or document).get("sheets", []),
+            "folded_out": reading is None or bool(problems.keys() & READING),
+        }  # fmt: skip
         if reading is not None:
             columns = reading["columns"][: self.policy.most_columns]
             content |= {
-                "reading": reading, "columns": columns, "kinds": columns[:MOST_KINDS],
+                "reading": reading, "columns": columns, "many": MANY,
                 "target": forms.first(form, "target") or reading["target"],
                 "inputs": form.get("inputs", []) if form.get("seconds") else [each["name"] for each in columns],
                 "seconds": forms.first(form, "seconds") or str(self.policy.usual_seconds),
@@ -88,6 +104,14 @@ class Pages:
         if same and not first["classes"]:
             better = compare_scores(*(each["result"]["scores"]["bic"] for each in models))
         return self._fill("compare.html", models=models, same=same, better=better)
+
+
+def list_kinds(document: Document, reading: Document | None) -> list[dict[str, str]]:
+    """Return the columns whose kind can be corrected: those that were read, those left out, or those of a refusal."""
+    if reading is None:
+        return [{"name": name, "kind": "", "example": ""} for name in document.get("names", [])]
+    excluded = [{"name": name, "kind": "", "example": ""} for name in reading.get("excluded", [])]
+    return [*reading["columns"], *excluded]
 
 
 def compare_scores(first: float, second: float) -> str:
@@ -120,9 +144,14 @@ def write_ago(moment: float) -> str:
     return "just now"
 
 
+def write_count(count: int, what: str) -> str:
+    """Return a number of things in words: 1 row, 1,200 rows."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def write_percent(share: float) -> str:
     """Return a share in per cent."""
-    return f"{100 * share:.1f}\u00a0%"
+    return "< 0.1\u00a0%" if 0 < share < 0.0005 else f"{100 * share:.1f}\u00a0%"
 
 
 def write_size(count: int) -> str:

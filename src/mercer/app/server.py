@@ -24,7 +24,7 @@ from mercer.app.forms import (
     read_steps_form,
 )  # fmt: skip
 from mercer.app.guard import REPORTS, Guard
-from mercer.app.pages import Pages
+from mercer.app.pages import Pages, write_count
 from mercer.app.policy import AppPolicy
 from mercer.app.service import RefusedError, Service, explain_answer
 from mercer.app.store import Kind, Store
@@ -53,6 +53,7 @@ FILES = {
 Handler = Callable[[Request], Awaitable[Response]]
 LOG = logging.getLogger("uvicorn.error")
 BUG = "This is a bug in Mercer; nothing that was finished is lost. The terminal in which it runs shows more."
+NOWHERE = "There is no such page. Go on from the first one."
 GONE = "There is nothing here any more. Files are deleted after a day; begin again with the table."
 
 
@@ -69,7 +70,8 @@ def make_app(store: Store, policy: AppPolicy, port: int) -> Guard:
         finally:
             await service.close()
 
-    return Guard(Starlette(routes=server.routes(), lifespan=live), store.token, port)
+    unknown: dict[Any, Any] = {404: server.miss, 405: server.miss}
+    return Guard(Starlette(routes=server.routes(), lifespan=live, exception_handlers=unknown), store.token, port)
 
 
 class Server:
@@ -113,6 +115,13 @@ class Server:
 
         return answer
 
+    async def miss(self, request: Request, error: Exception) -> Response:
+        """Answer an address that is none of ours; that of a form, typed or reloaded, leads to the page of the form."""
+        path = request.url.path.removeprefix(self.pages.base).strip("/").split("/")
+        if getattr(error, "status_code", 404) == 405 and request.method == "GET":
+            return self._go(*path[:-1])
+        return self.pages.message(NOWHERE, 404)
+
     async def _form(self, request: Request) -> Form:
         body = b""
         async for part in request.stream():
@@ -132,9 +141,12 @@ class Server:
 
     async def home(self, request: Request) -> Response:
         """Show where a file is dropped, and earlier work."""
+        return self._show_home()
+
+    def _show_home(self, **more: Any) -> Response:
         store = self.service.store
         models = [self.service.state(each["name"]) for each in store.list("models")]
-        return self.pages.home(store.list("tables"), models)
+        return self.pages.home(store.list("tables"), models, **more)
 
     async def static(self, request: Request) -> Response:
         """Return a style or script."""
@@ -156,7 +168,8 @@ class Server:
         """Tell whether a table was read."""
         name = request.path_params["name"]
         document = self.service.store.read("tables", name)
-        return JSONResponse({"status": document["status"], "position": self.service.quick.position(name)})
+        quick = self.service.quick
+        return JSONResponse({"status": document["status"], "position": quick.position(name), "ready": quick.ready})
 
     async def model(self, request: Request) -> Response:
         """Show a search that goes on, or what it found."""
@@ -185,11 +198,15 @@ class Server:
 
     async def compare(self, request: Request) -> Response:
         """Show two models side by side."""
-        names = request.query_params.getlist("model")[:2]
-        found = [self.service.store.read("models", name) for name in names]
-        if len(found) < 2 or any(each["status"] != "done" for each in found):
-            return self.pages.message("Choose two models that are finished.", 422)
-        return self.pages.compare(found)
+        names = request.query_params.getlist("model")
+        found = [self.service.store.read("models", name) for name in dict.fromkeys(names)]
+        if len(found) == 2 and all(each["status"] == "done" for each in found):
+            return self.pages.compare(found)
+        given = "a model and itself" if len(names) == 2 and len(found) == 1 else write_count(len(found), "model")
+        if any(each["status"] != "done" for each in found):
+            given = "one whose search has not ended"
+        problem = f"Choose two different models that are finished; {given} cannot be compared."
+        return self._show_home(problems={"compare": problem}, chosen=names)
 
     # --------------------------------------------------------------------------------------------------------- tables
 

@@ -11,14 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mercer.app.forms import word_problem
+from mercer.app.forms import ENDINGS, FIELDS, label_options
 from mercer.app.jobs import Answer, Job, Lane
 from mercer.app.policy import AppPolicy
 from mercer.app.store import AT_WORK, Document, Kind, Store, read_json
 
-ENDINGS = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".parquet", ".pq")
 LONGEST_NAME = 120
 STOPPED = "It was stopped before there was a result."
+STOPPED_AGAIN = "It was stopped before it had a result. What it had tried is kept: go on, and stop it when it has one."
 LOOK_AT_DISK = 2**24  # bytes between two looks at how much of it is free
 
 
@@ -131,11 +131,13 @@ class Service:
 
     async def _read(self, table: str) -> None:
         document, place = self.store.read("tables", table), self.store.place("tables", table)
-        arguments = {"file": str(place / document["file"]), "options": document["options"]}
+        arguments = {"file": str(place / document["file"]), "title": document["title"], "options": document["options"]}
         answer = await self.quick.run(Job(table, "read", arguments, self.policy.quick_seconds))
         if "problem" in answer or "rows" not in answer:
             field, problem = explain_answer(answer, "file", "The file could not be read")
-            self.store.change("tables", table, status="refused", problem=problem, field=field)
+            names = answer.get("names", [])[: self.policy.most_columns]
+            found = {"names": names, "sheets": answer.get("sheets", [])}
+            self.store.change("tables", table, status="refused", problem=problem, field=field, **found)
         else:
             self.store.change("tables", table, status="read", problem=None, field=None, **answer)
 
@@ -150,7 +152,7 @@ class Service:
         document, place = self.store.read("tables", table), self.store.place("tables", table)
         if document["bytes"] > self.policy.checked_bytes:
             return {}
-        arguments = request | {"folder": str(place), "file": str(place / document["file"])}
+        arguments = request | {"folder": str(place), "file": str(place / document["file"]), "title": document["title"]}
         return await self._quick(f"check {table}", "check", arguments | {"options": document["options"]})
 
     def begin_search(self, table: str, request: dict[str, Any]) -> str:
@@ -172,7 +174,7 @@ class Service:
 
     async def _search(self, model: str) -> None:
         document = self.store.read("models", model)
-        names = ("target", "inputs", "classes", "seconds", "options")
+        names = ("target", "inputs", "classes", "seconds", "options", "title")
         arguments = {name: document[name] for name in names} | self._places(model, document)
         arguments["jobs"] = 1 if document["seconds"] <= self.policy.alone_seconds else self.policy.jobs
         answer = await self.searches.run(Job(model, "learn", arguments))
@@ -180,7 +182,8 @@ class Service:
             self.store.change("models", model, status="done", result=answer["result"], problem=None)
             shutil.rmtree(self.store.place("models", model) / "checkpoint", ignore_errors=True)
         elif answer.get("stopped"):
-            self.store.change("models", model, status="stopped", problem=STOPPED)
+            begun = (self.store.place("models", model) / "checkpoint" / "journal.jsonl").exists()
+            self.store.change("models", model, status="stopped", problem=STOPPED_AGAIN if begun else STOPPED)
         else:
             field, problem = explain_answer(answer, "", "The search did not end well")
             self.store.change("models", model, status="failed", problem=problem, field=field)
@@ -202,7 +205,9 @@ class Service:
             document["status"] = "searching"
         if document["status"] == "searching":
             progress = read_json(self.store.place("models", model) / "progress.json")
-        return document | {"position": self.searches.position(model), "progress": progress}
+        has_table = self.store.has("tables", document["table"])
+        position = self.searches.position(model)
+        return document | {"position": position, "progress": progress, "has_table": has_table}
 
     async def forecast(self, model: str, asked: dict[str, Any]) -> Answer:
         """Forecast the next steps of a model's target; what was found is kept with the model."""
@@ -211,7 +216,8 @@ class Service:
         numbers = [each["name"] for each in document["result"]["fields"] if each["kind"] == "number"]
         along = next(iter(times or numbers), None)
         places = self._places(model, document)
-        arguments = {"target": document["target"], "time": along, "options": document["options"], **asked, **places}
+        arguments = {name: document[name] for name in ("target", "title", "options")} | asked | places
+        arguments["time"] = along
         arguments["folder"] = str(Path(places["folder"]) / "forecast")
         answer = await self._quick(f"forecast {model}", "forecast", arguments)
         if "forecast" in answer:
@@ -239,7 +245,8 @@ class Service:
 def explain_answer(answer: Answer, field: str, what: str) -> tuple[str, str]:
     """Return the field and the sentence of an answer that is none."""
     if "problem" in answer:
-        return word_problem(answer["problem"], field)
+        about = answer.get("about") or field
+        return FIELDS.get(about, about), label_options(answer["problem"])
     if answer.get("stopped"):
         return field, STOPPED
     reason = answer.get("lost", "it ended unexpectedly")

@@ -97,6 +97,10 @@ class Store:
             raise KeyError(name)
         return document | {"name": name}
 
+    def has(self, kind: Kind, name: str) -> bool:
+        """Tell whether there is a table or model of this name."""
+        return (self.place(kind, name) / DOCUMENT).is_file()
+
     def list(self, kind: Kind) -> list[Document]:
         """Return all documents, the newest first."""
         found = []

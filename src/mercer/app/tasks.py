@@ -5,10 +5,13 @@ and files out.
 from __future__ import annotations
 
 import json
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -28,7 +31,7 @@ from mercer.cli.learn import (
 )  # fmt: skip
 from mercer.cli.main import explain_failure
 from mercer.cli.predict import WITHIN_95, load_table_model
-from mercer.cli.terminal import Terminal, interrupt_once
+from mercer.cli.terminal import Terminal
 from mercer.errors import InputError
 from mercer.estimators import GPRegressor, KernelSVC
 from mercer.explain import explain
@@ -45,8 +48,9 @@ from mercer.model.fitted import Fitted
 from mercer.report.html import QUESTIONS, fit_caption
 from mercer.report.plots import fit_figure, save_figure
 from mercer.tables import ReadOptions, read
-from mercer.tables.columns import Categories, DateColumn, holds_dates, holds_numbers
+from mercer.tables.columns import Categories, Column, DateColumn, holds_dates, holds_numbers
 from mercer.tables.decisions import WORDS, Decision
+from mercer.tables.names import quote
 from mercer.tables.reading import WORKBOOK_EXTENSIONS
 from mercer.tables.workbook import EXCEL_ERRORS
 from mercer.writing import write_text
@@ -63,7 +67,7 @@ FIELDS = {  # the field of the form by which a decision can be corrected
     "units": "keep_rows", "totals": "keep_rows", "footnotes": "keep_rows", "repeated names": "keep_rows",
     "decimal": "decimal", "thousands": "decimal", "day order": "day_first", "currency": "kinds", "per cent": "kinds",
     "unit": "kinds", "clock": "kinds", "flags": "kinds", "minus": "kinds", "missing": "kinds", "years": "kinds",
-    "dates from digits": "kinds", "codes": "kinds",
+    "dates from digits": "kinds", "codes": "kinds", "excluded": "kinds",
 }  # fmt: skip
 
 
@@ -81,8 +85,13 @@ def run_task(task: Task, arguments: Arguments) -> Answer:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the server goes on, whatever a file does to us
-        sentence, kind, _ = explain_failure(error)
-        return {"problem": sentence, "kind": kind}
+        return explain_error(error)
+
+
+def explain_error(error: BaseException) -> Answer:
+    """Return an error as plain data: a sentence, and what it is about."""
+    sentence, kind, _ = explain_failure(error)
+    return {"problem": sentence, "kind": kind, "about": error.about if isinstance(error, InputError) else None}
 
 
 def read_options(plain: Arguments, **more: Any) -> ReadOptions:
@@ -90,7 +99,7 @@ def read_options(plain: Arguments, **more: Any) -> ReadOptions:
     known = {each.name for each in fields(ReadOptions)}
     given = {name: value for name, value in plain.items() if name in known and value is not None}
     kinds = tuple((str(name), str(kind)) for name, kind in given.pop("kinds", {}).items())
-    return ReadOptions(**given, kinds=kinds, **more)
+    return ReadOptions(**given | {"exclude": tuple(given.get("exclude", ())), "kinds": kinds} | more)
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -98,23 +107,47 @@ def read_options(plain: Arguments, **more: Any) -> ReadOptions:
 
 def read_table(arguments: Arguments) -> Answer:
     """Read a file; write how it was read, and a first picture, to `reading.json` beside it."""
-    file = Path(arguments["file"])
-    sheets = list_sheets(file)
-    loaded = read(file, read_options(arguments["options"]))
-    frame = loaded.frame
+    file, options = Path(arguments["file"]), read_options(arguments["options"], name=arguments["title"])
+    try:
+        loaded = read(file, options)
+        frame, excluded = leave_out(loaded.frame, options.exclude)
+    except InputError as error:
+        return explain_error(error) | {"names": list_names(file, options), "sheets": list_sheets(file)}
     columns = [describe_column(frame[name]) for name in frame.columns]
     target = guess_target(columns)
     reading = {
         "rows": len(frame),
         "columns": columns,
-        "notes": [describe_decision(each) for each in loaded.decisions],
+        "excluded": list(excluded),
+        "notes": [describe_decision(each) for each in (*loaded.decisions, *note_excluded(excluded))],
         "shown": [[_show(value) for value in row] for row in frame.head(SHOWN_ROWS).itertuples(index=False)],
-        "sheets": sheets,
+        "sheets": list_sheets(file),
         "target": target,
         "picture": draw_table(frame, columns, target),
     }
     write_text(json.dumps(reading, allow_nan=False), file.with_name("reading.json"))
     return {"rows": len(frame), "columns": len(columns)}
+
+
+def leave_out(frame: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the table without some columns, and which of them it had."""
+    excluded = tuple(name for name in names if name in frame.columns)
+    if len(excluded) == len(frame.columns):
+        raise InputError("All columns are left out. Keep at least one.", about="kinds")
+    return frame.drop(columns=list(excluded)), excluded
+
+
+def note_excluded(names: tuple[str, ...]) -> list[Decision]:
+    """Return what was left out as a decision."""
+    return [Decision("excluded", columns=names)] if names else []
+
+
+def list_names(file: Path, options: ReadOptions) -> list[str]:
+    """Return the columns of a table of which one cannot be read, so that it can be left out; none where none can."""
+    try:
+        return list(map(str, read(file, replace(options, columns=(), kinds=())).frame.columns))
+    except InputError:
+        return []
 
 
 def list_sheets(file: Path) -> list[str]:
@@ -164,7 +197,7 @@ def draw_table(frame: pd.DataFrame, columns: Sequence[dict[str, Any]], target: s
     if len(rows) < 2 or rows[target].nunique() < 2 or rows[along].nunique() < 2:
         return None
     try:
-        return Picture.of(rows[[along]], rows[target].astype(float)).draw(None, None)
+        return Picture.of(rows[[along]], rows[target].astype(float)).draw(None, None) | {"ends": None}
     except InputError:  # numbers too large to be drawn; what they are is said when they are to be learned from
         return None
 
@@ -185,10 +218,11 @@ def read_request(arguments: Arguments) -> tuple[Request, Any]:
     """Return what is to be learned, and the table with the columns that are needed for it."""
     folder, target, classes = Path(arguments["folder"]), str(arguments["target"]), bool(arguments["classes"])
     request = Request(
-        "discover", target, folder, inputs=list(arguments["inputs"]), classes=classes, time_budget=arguments["seconds"],
-        kernel=FUNCTIONAL if classes else None,
+        "discover", target, folder, inputs=list(arguments["inputs"]) or None, classes=classes,
+        time_budget=arguments["seconds"], kernel=FUNCTIONAL if classes else None,
     )  # fmt: skip
-    options = read_options(arguments["options"], columns=(*arguments["inputs"], target), numbers=(target,))
+    used = {"columns": (*arguments["inputs"], target), "exclude": (), "numbers": (target,)}
+    options = read_options(arguments["options"], name=arguments["title"], **used)
     return request, read_rows(Path(arguments["file"]), target, options)
 
 
@@ -223,8 +257,9 @@ def learn(arguments: Arguments) -> Answer:
         model = GPRegressor(kernel=kernel, random_state=request.seed, n_jobs=arguments["jobs"])
         if isinstance(inputs, pd.DataFrame) and values is not None:
             live.show(inputs, values, names)
-    with interrupt_once(), terminal.working(""):
-        fitted: Fitted | FittedClasses = model.fit(inputs, values, progress=live.report).fitted_
+    with terminal.working(""):
+        with stop_once():
+            fitted: Fitted | FittedClasses = model.fit(inputs, values, progress=live.report).fitted_
         for note in fitted.notes:
             terminal.note(note)
         fitted = remember_day_order(replace(fitted, notes=tuple(terminal.notes)), table)
@@ -238,6 +273,24 @@ def learn(arguments: Arguments) -> Answer:
     return {"result": summarise(fitted, explanation) | {"seconds": seconds, "stopped": fitted.stopped}}
 
 
+@contextmanager
+def stop_once() -> Iterator[None]:
+    """Let the first "stop" inside interrupt; those that follow, there and afterwards, must not lose what was found."""
+    stopped = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def summarise(fitted: Fitted | FittedClasses, explanation: Any) -> dict[str, Any]:
     """Return what the page of a model shows."""
     shared = {
@@ -246,12 +299,10 @@ def summarise(fitted: Fitted | FittedClasses, explanation: Any) -> dict[str, Any
         "fields": [describe_field(column, fitted.training.X, place) for place, column in locate_columns(fitted)],
     }  # fmt: skip
     if isinstance(fitted, FittedClasses):
-        lead = (
-            f"{100 * explanation.error:.1f} % of rows are taken for another class when they are left out; always the "
-            f"most common class would be wrong in {100 * explanation.error_of_most_common:.1f} %."
-        )
+        more = f"{explanation.relevance_sentence} {explanation.confusion_sentence}".strip()
         return shared | {
-            "lead": lead, "answers": [], "parts": [], "scores": {"error": explanation.error}, "caption": "",
+            "lead": explanation.error_sentence, "more": more, "answers": [], "parts": [],
+            "scores": {"error": explanation.error}, "caption": "",
         }  # fmt: skip
     scores = explanation.scores
     return shared | {
@@ -295,7 +346,7 @@ def forecast(arguments: Arguments) -> Answer:
     folder, terminal = Path(arguments["folder"]), Terminal(as_json=False)
     request = ForecastRequest(
         Path(arguments["file"]), str(arguments["target"]), int(arguments["steps"]), arguments["series"],
-        arguments["time"], reading=read_options(arguments["options"]),
+        arguments["time"], reading=read_options(arguments["options"], name=arguments["title"]),
     )  # fmt: skip
     table, _, request = read_long(request, terminal)
     with terminal.working(""):
@@ -327,11 +378,9 @@ def predict(arguments: Arguments) -> Answer:
     problems = {}
     for column in encoding.columns:
         try:
-            if not values.get(column.name, "").strip():
-                raise InputError("Give a value.")
             column.encode(frame[column.name])
-        except InputError as error:
-            problems[column.name] = str(error)
+        except InputError:
+            problems[column.name] = explain_value(column, values.get(column.name, ""))
     if problems:
         return {"problems": problems}
     notes = Terminal(as_json=False)
@@ -343,9 +392,23 @@ def predict(arguments: Arguments) -> Answer:
             row = frame.assign(mean=mean, std=std, lower_95=ends[0], upper_95=ends[1])
         else:
             chances = model.predict_proba(frame)[0]
-            prediction = {"expected": str(model.predict(frame)[0]), "chance": f"{100 * float(chances.max()):.0f} %"}
+            chance = f"{100 * float(chances.max()):.0f}\u00a0%"
+            prediction = {"expected": str(model.predict(frame)[0]), "chance": chance}
             row = frame.assign(**{"class": prediction["expected"]}).assign(probability=float(chances.max()))
     return {"prediction": prediction | {"notes": notes.notes, "cells": neutralise(row).to_csv(index=False)}}
+
+
+def explain_value(column: Column, typed: str) -> str:
+    """Say what is wrong with a single value, which has neither a row nor a table."""
+    if not typed.strip():
+        return "Give a value."
+    wrong = f"“{typed[:SHOWN_TEXT]}” is not a {'category' if isinstance(column, Categories) else column.kind}"
+    if isinstance(column, Categories):
+        return f"{wrong} that Mercer learned from. There are {quote(column.levels)}."
+    if isinstance(column, DateColumn):
+        order = "day" if column.day_first else "month"
+        return f"{wrong}. Write dates as 1949-01-31; in dates such as 01/02/1950 the {order} comes first."
+    return f"{wrong}. Write numbers as 1234.5."
 
 
 def neutralise(table: pd.DataFrame) -> pd.DataFrame:

@@ -162,8 +162,9 @@ def find_time(frame: pd.DataFrame, request: ForecastRequest) -> str:
         if len(able) == 1:
             return able[0]
         if len(able) > 1:
-            raise InputError(f"Which column is the time: {', '.join(able)}? Say it with --time.")
-    raise InputError(f"No column holds dates or numbers to be the time; there are {', '.join(others) or 'no others'}.")
+            raise InputError(f"Which column is the time: {', '.join(able)}? Say it with --time.", about="time")
+    there = ", ".join(others) or "no others"
+    raise InputError(f"No column holds dates or numbers to be the time; there are {there}.", about="time")
 
 
 def say(model: Forecaster, found: pd.DataFrame, request: ForecastRequest) -> str:

@@ -213,7 +213,8 @@ def choose_kernel(request: Request) -> Any:
 
 def _check_seconds(budget: float | None) -> float | None:
     if budget is not None and not budget > 0:
-        raise InputError(f"--time-budget is a number of seconds greater than zero, not {budget:g}.")
+        wrong = f"--time-budget is a number of seconds greater than zero, not {budget:g}."
+        raise InputError(wrong, about="time_budget")
     return None if budget == math.inf else budget
 
 
@@ -279,7 +280,8 @@ def prepare_rows(
     if not (matrix != matrix[0]).any():
         raise InputError(
             f"No input column varies ({', '.join(map(repr, inputs.columns))}), so nothing can be learned from them. "
-            "Name other columns with --inputs."
+            "Name other columns with --inputs.",
+            about="inputs",
         )
     for note in (*split.notes, *encoding.notes, *describe_gaps(inputs, encoding)):
         terminal.note(note)
@@ -292,31 +294,38 @@ def prepare_rows(
 
 def _check_numbers(target: pd.Series, rows: int) -> None:
     from mercer.explain.words import CONSTANT
+    from mercer.tables.names import pluralise
 
     if len(target) < 2:
         raise InputError(
-            f"Only {len(target)} of {rows} row(s) have a value in the target column '{target.name}'; "
-            "at least 2 are needed to learn anything. Give more data."
+            f"The target column '{target.name}' has a value in {len(target)} of {pluralise(rows, 'row')}; at least "
+            "2 are needed to learn anything. Give more data.",
+            about="target",
         )
     if target.min() == target.max():
         raise InputError(
             f"The target column '{target.name}' has {CONSTANT}. It is the same ({target.iloc[0]:g}) in all "
             f"{len(target)} rows: there is nothing to learn, and nothing was written. "
-            "Choose another column with --target."
+            "Choose another column with --target.",
+            about="target",
         )
 
 
 def _check_classes(target: pd.Series, rows: int) -> None:
+    from mercer.tables.names import pluralise
+
     kinds = target.nunique()
     if kinds < 2:
         raise InputError(
-            f"The target column '{target.name}' has only one class in {len(target)} row(s): there is nothing to "
-            "tell apart, and nothing was written. Choose another column with --target."
+            f"The target column '{target.name}' has only one class in {pluralise(len(target), 'row')}: there is "
+            "nothing to tell apart, and nothing was written. Choose another column with --target.",
+            about="target",
         )
     if kinds > MOST_CLASSES:
         raise InputError(
             f"The target column '{target.name}' has {kinds} different values, more than {MOST_CLASSES} classes. "
-            "If it is a number, leave out --task; otherwise join rare classes."
+            "If it is a number, leave out --task; otherwise join rare classes.",
+            about="target",
         )
 
 

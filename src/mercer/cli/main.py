@@ -19,10 +19,12 @@ import typer
 from typer import Argument, Option
 
 from mercer.cli.terminal import Terminal, write
-from mercer.errors import InputError, MercerError, NumericalError
+from mercer.errors import InputError, MercerError, NumericalError, Subject
 
 USER, BUG, INTERRUPTED = 2, 1, 130
 REPORT_AT = "the project's issue tracker"
+# What an error is about, as the user typed it, where the option is not called as in the library.
+OPTIONS: dict[Subject, str] = {"file": "file", "kinds": "--type", "series": "--id"}
 
 app = typer.Typer(
     help="Learns the kernel of a Gaussian process from data, and explains what it learned.",
@@ -62,6 +64,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 def execute(arguments: Sequence[str], terminal: Terminal | None = None) -> int:
     """Run one command and return its exit code; nothing escapes as an exception."""
     terminal = terminal or Terminal("--json" in arguments)
+    about: Subject | None = None
     try:
         command = typer.main.get_command(app)
         code = command.main(list(arguments), prog_name="mercer", standalone_mode=False, obj=terminal)
@@ -72,8 +75,10 @@ def execute(arguments: Sequence[str], terminal: Terminal | None = None) -> int:
         message, kind, code = "stopped before there was a result; nothing was written", "Interrupted", INTERRUPTED
     except BaseException as error:  # the last resort of a program that never shows a stack trace
         message, kind, code = explain_failure(error)
+        about = error.about if isinstance(error, InputError) else None
     if terminal.as_json:
-        write(json.dumps({"error": message, "kind": kind}))
+        option = None if about is None else OPTIONS.get(about, f"--{about.replace('_', '-')}")
+        write(json.dumps({"error": message, "kind": kind, "about": option}))
     elif code == INTERRUPTED:
         print(message, file=sys.stderr)
     else:

@@ -259,7 +259,7 @@ Recognition = tuple[Column, tuple[str, ...]]
 def recognise(column: pd.Series) -> Recognition:
     """The kind of a column of training data, learned from its entries that are not missing."""
     name = str(column.name)
-    empty = InputError(f"Column '{name}' is empty. Fill it in, or {LEAVE_OUT}.")
+    empty = InputError(f"Column '{name}' is empty. Fill it in, or {LEAVE_OUT}.", about="inputs")
     if column.isna().all():
         raise empty
     if holds_numbers(column):
@@ -268,7 +268,7 @@ def recognise(column: pd.Series) -> Recognition:
         return _recognise_dates(name, to_dates(column), day_first=False)
     if column.dtype.kind in "mc":
         word = "durations" if column.dtype.kind == "m" else "complex numbers"
-        raise InputError(f"Column '{name}' holds {word}. Convert it to plain numbers, or {LEAVE_OUT}.")
+        raise InputError(f"Column '{name}' holds {word}. Convert it to plain numbers, or {LEAVE_OUT}.", about="inputs")
     texts = to_texts(column)
     present = texts != MISSING
     if not present.any():
@@ -324,7 +324,8 @@ def _recognise_categories(name: str, texts: Texts) -> Recognition:
         raise InputError(
             f"Column '{name}' holds text with {len(levels)} different values in {len(present)} rows, such as "
             f"{present[0]!r}: too many for categories. To go on, {LEAVE_OUT}, or convert it to numbers "
-            "(dates must look like 1949-01-31 or 31 Jan 1949, numbers like 1234.5)."
+            "(dates must look like 1949-01-31 or 31 Jan 1949, numbers like 1234.5).",
+            about="inputs",
         )
     column = CategoryColumn(name, levels)
     found = pluralise(len(levels), "category", "categories")
@@ -357,7 +358,8 @@ def to_texts(column: pd.Series) -> Texts:
             row = next(row for row, value in enumerate(values) if type(value) is kind)
             raise InputError(
                 f"Column '{column.name}', data row {row + 1}: an entry of type {kind.__name__} is neither a number, "
-                f"a date nor a text. Convert the column, or {LEAVE_OUT}."
+                f"a date nor a text. Convert the column, or {LEAVE_OUT}.",
+                about="inputs",
             )
     if present.size and all(isinstance(value, bool | np.bool_) for value in present):
         present = present.astype(int)  # true/false with gaps arrives as objects

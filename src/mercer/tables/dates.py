@@ -269,7 +269,8 @@ def choose_day_order(
         example = matches[0].group()
         raise InputError(
             f"Column '{name}' does not tell whether the day or the month comes first in {example}. Say --day-first or "
-            "--month-first (in Python, convert the column with pandas.to_datetime), or write dates as 1949-01-31."
+            "--month-first (in Python, convert the column with pandas.to_datetime), or write dates as 1949-01-31.",
+            about="day_first",
         )
     return DayOrder(order, matters=first != then)
 

@@ -25,21 +25,22 @@ def decode(content: bytes, name: str, encoding: str | None = None) -> tuple[str,
     """
     for signature, description in SIGNATURES.items():
         if content.startswith(signature):
-            raise InputError(f"'{name}' is not a text file: it looks like {description}.")
+            raise InputError(f"'{name}' is not a text file: it looks like {description}.", about="file")
     chosen = encoding or _guess(content, name)
     try:
         text = content.decode(chosen)
     except LookupError:
-        raise InputError(f"--encoding: there is no encoding '{encoding}'. Try utf-8, cp1252 or utf-16.") from None
+        raise InputError(
+            f"--encoding: there is no encoding '{encoding}'. Try utf-8, cp1252 or utf-16.", about="encoding"
+        ) from None
     except UnicodeDecodeError as problem:
         if encoding is None and chosen == "cp1252":
             chosen, text = "latin-1", content.decode("latin-1")
         elif encoding is None:
             text = content.decode(chosen, errors="replace")
         else:
-            raise InputError(
-                f"'{name}' is not {encoding}: byte {problem.start} does not fit. Leave out --encoding, or name another."
-            ) from None
+            wrong = f"'{name}' is not {encoding}: byte {problem.start} does not fit."
+            raise InputError(f"{wrong} Leave out --encoding, or name another.", about="encoding") from None
     text = text.removeprefix("\ufeff")
     if not text.strip():
         raise InputError(f"'{name}' is empty: it holds only blank lines. Check that it was saved completely.")

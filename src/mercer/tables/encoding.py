@@ -224,7 +224,8 @@ def split_target(frame: pd.DataFrame, target: str, inputs: Sequence[str] | None 
         numeric = [name for name in table.columns if _share_of_numbers(table[name]) == 1]
         raise InputError(
             f"The target column '{target}' does not hold numbers: its first entry is "
-            f"{str(column.dropna().iloc[0])!r}. Columns of numbers: {quote(numeric) or 'none'}."
+            f"{str(column.dropna().iloc[0])!r}. Columns of numbers: {quote(numeric) or 'none'}.",
+            about="target",
         )
     missing = _find_missing(column)
     advice = "The target must be a number in every row: correct the entry or drop the row."
@@ -254,7 +255,8 @@ def split_classes(frame: pd.DataFrame, target: str, inputs: Sequence[str] | None
         if len(broken):
             raise InputError(
                 f"The target column '{target}' holds numbers with fractions (such as {broken.iloc[0]:g}), not classes. "
-                "Explain it as a number, or join its values to classes first."
+                "Explain it as a number, or join its values to classes first.",
+                about="target",
             )
         values = column.astype(object).map(lambda v: v if v != v else int(v))
     else:
@@ -269,21 +271,24 @@ def _choose_inputs(inputs: Sequence[str] | None, target: str, names: list[str]) 
     chosen = [inputs] if isinstance(inputs, str) else list(inputs)
     if target in chosen:
         raise InputError(
-            f"The inputs name the target '{target}' itself. Remove it; it cannot be used to predict itself."
+            f"The inputs name the target '{target}' itself. Remove it; it cannot be used to predict itself.",
+            about="inputs",
         )
     unknown = [name for name in chosen if name not in available]
     if unknown:
         raise InputError(
             f"There is no input column {quote(unknown)}; available are {quote(available) or 'none'}."
-            f"{suggest(unknown[0], available)}"
+            f"{suggest(unknown[0], available)}",
+            about="inputs",
         )
     repeated = sorted({name for name in chosen if chosen.count(name) > 1})
     if repeated:
-        raise InputError(f"The inputs name {quote(repeated)} more than once. Name each column once.")
+        raise InputError(f"The inputs name {quote(repeated)} more than once. Name each column once.", about="inputs")
     if not chosen:
         raise InputError(
             f"The list of inputs is empty. Choose among {quote(available) or 'none'}, "
-            "or leave the option out to use them all."
+            "or leave the option out to use them all.",
+            about="inputs",
         )
     return chosen
 

@@ -38,7 +38,7 @@ Texts = NDArray[np.object_]
 MISSING = ""
 MOSTLY = 0.5  # of the entries: the others are slips then, not categories
 KINDS = ("number", "date", "text")
-LEAVE_OUT = "leave the column out (--exclude, or the inputs option)"
+LEAVE_OUT = "leave the column out (--exclude)"
 MARKS = {
     "-", "--", "–", "—", ".", "..", "...", "?", "na", "n/a", "#n/a", "n.a.", "nan", "null", "nat", "<na>", "#div/0!",
     "#value!", "#ref!", "#num!", "#name?", "#null!",
@@ -155,6 +155,9 @@ def type_columns(
     for name in names:
         column = frame[name]
         if isinstance(column.dtype, pd.CategoricalDtype) or column.dtype.kind in "mMc" or _has_zone(column):
+            if kinds.get(name) == "text":
+                texts = column.astype(str).str.removesuffix(" 00:00:00").astype(object)
+                typed[name] = texts.where(column.notna(), None)
             continue
         if pd.api.types.is_numeric_dtype(column.dtype):
             digits = read_digits(name, column.to_numpy(dtype=np.float64, na_value=np.nan), options, kinds.get(name))
@@ -226,7 +229,8 @@ def read_kind(column: WrittenColumn, options: KindOptions, decimal: str | None, 
     if texts and not dated and not no_number.any() and not column.numerals.styles and kind != "date":
         ways = quote(find_odd_ones(column.numerals))
         raise InputError(
-            f"Column '{name}' writes numbers in more than one way, as {ways}. Write them in one way, or {LEAVE_OUT}."
+            f"Column '{name}' writes numbers in more than one way, as {ways}. Write them in one way, or {LEAVE_OUT}.",
+            about="kinds",
         )
     other = None if column.stored_count or kind == "date" else _read_otherwise(column, options, decimal)
     if other is not None:
@@ -351,6 +355,7 @@ def _refuse(column: WrittenColumn, unreadable: NDArray[np.bool_], wanted: str, a
     rows = np.flatnonzero(np.isin(column.places, np.flatnonzero(unreadable)))
     more = f" ({pluralise(len(rows) - 1, 'more such entry', 'more such entries')} below)" if len(rows) > 1 else ""
     if not len(rows):
-        raise InputError(f"Column '{column.name}' holds entries that are not {wanted}s. {advice}")
+        raise InputError(f"Column '{column.name}' holds entries that are not {wanted}s. {advice}", about="kinds")
     text = column.texts[column.places[rows[0]]]
-    raise InputError(f"Column '{column.name}', data row {rows[0] + 1}: {text!r} is not a {wanted}{more}. {advice}")
+    where = f"Column '{column.name}', data row {rows[0] + 1}"
+    raise InputError(f"{where}: {text!r} is not a {wanted}{more}. {advice}", about="kinds")

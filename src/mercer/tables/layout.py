@@ -92,7 +92,7 @@ def find_header(records: Sequence[Record], line: int | None = None) -> int:
         place = next((i for i, record in enumerate(records) if record.line == line), None)
         if place is None:
             raise InputError(f"--header: line {line} holds no column names; the first lines that hold anything are "
-                             f"{', '.join(str(record.line) for record in records[:5])}.")  # fmt: skip
+                             f"{', '.join(str(record.line) for record in records[:5])}.", about="header")  # fmt: skip
         return place
     width = find_width(records)
     wide = [

@@ -44,7 +44,8 @@ def refuse_unknown_target(target: str, names: Sequence[str]) -> None:
     """Raise where a table has no column of the target's name."""
     if target not in names:
         raise InputError(
-            f"There is no target column '{target}'; the columns are {quote(names) or 'none'}.{suggest(target, names)}"
+            f"There is no target column '{target}'; the columns are {quote(names) or 'none'}.{suggest(target, names)}",
+            about="target",
         )
 
 

@@ -206,7 +206,8 @@ def choose_style(
     raise InputError(
         f"Column '{name}' does not tell whether {example} means {example.replace(mark, '')} or "
         f"{example.replace(mark, '.')}: the decimal mark may be a point or a comma. Say --decimal . or --decimal , "
-        "(in Python, turn the column into numbers first)."
+        "(in Python, turn the column into numbers first).",
+        about="decimal",
     )
 
 
@@ -227,7 +228,8 @@ def list_decisions(name: str, numerals: Numerals, style: NumberStyle) -> list[De
     if len(currencies) > 1:
         raise InputError(
             f"Column '{name}' holds amounts in several currencies ({', '.join(currencies)}). Convert them to one, "
-            "or leave the column out (--exclude)."
+            "or leave the column out (--exclude).",
+            about="kinds",
         )
     if currencies:
         found.append(Decision("currency", currencies[0], (name,)))
@@ -235,7 +237,8 @@ def list_decisions(name: str, numerals: Numerals, style: NumberStyle) -> list[De
     if len(shares) > 1:
         raise InputError(
             f"Column '{name}' holds numbers with and without a per cent sign. Write all of them in one way, or leave "
-            "the column out (--exclude)."
+            "the column out (--exclude).",
+            about="kinds",
         )
     if True in shares:
         found.append(Decision("per cent", "%", (name,)))

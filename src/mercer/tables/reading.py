@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from mercer.errors import DataWarning, InputError
+from mercer.errors import DataWarning, InputError, Subject
 from mercer.tables.decisions import Decision, describe, gather
 from mercer.tables.decoding import decode
 from mercer.tables.kinds import KINDS, KindOptions, type_columns
@@ -47,7 +47,8 @@ class ReadOptions:
     """What the user says about a file; None: found out.
 
     `columns` are those that are used (None: all) but for `exclude`; `learned` are the kinds of columns that a model
-    knows, `numbers` columns that hold no dates made of digits, `usual_day_first` and `digits` as in `KindOptions`.
+    knows, `numbers` columns that hold no dates made of digits, `usual_day_first` and `digits` as in `KindOptions`,
+    `name` what messages call the file (None: its own name).
     """
 
     sheet: str | None = None
@@ -65,18 +66,21 @@ class ReadOptions:
     numbers: tuple[str, ...] = ()
     usual_day_first: bool | None = None
     digits: bool = True
+    name: str | None = None
 
     def __post_init__(self) -> None:
         words = {"tab": "\t", "semicolon": ";", "comma": ",", "pipe": "|", "\\t": "\t"}
         if self.separator is not None:
             object.__setattr__(self, "separator", words.get(self.separator, self.separator))
             if len(self.separator) != 1 or self.separator in '"\r\n':
-                raise InputError(f"--separator is one character, or the word tab, not {self.separator!r}.")
+                raise InputError(
+                    f"--separator is one character, or the word tab, not {self.separator!r}.", about="separator"
+                )
         if self.decimal not in (None, ".", ","):
-            raise InputError(f"--decimal is a point or a comma, not {self.decimal!r}.")
+            raise InputError(f"--decimal is a point or a comma, not {self.decimal!r}.", about="decimal")
         for name, kind in self.kinds:
             if kind not in KINDS:
-                raise InputError(f"--type {name}={kind}: the kind of a column is {', '.join(KINDS)}.")
+                raise InputError(f"--type {name}={kind}: the kind of a column is {', '.join(KINDS)}.", about="kinds")
 
     def for_columns(self, point: bool) -> KindOptions:
         """Return what is said about columns."""
@@ -118,6 +122,7 @@ def read(path: str | Path, options: ReadOptions | None = None) -> LoadedTable:
     """
     options = options or ReadOptions()
     content, name, ending = _load(path)
+    name = options.name or name
     _refuse_useless(options, ending, name)
     if ending in PARQUET_EXTENSIONS:
         raw = RawTable(_read_parquet(content, name), [])
@@ -133,24 +138,47 @@ def read(path: str | Path, options: ReadOptions | None = None) -> LoadedTable:
         )
     unknown = [name for name, _ in options.kinds if name not in raw.frame.columns]
     if unknown:
-        raise InputError(f"--type: there is no column {quote(unknown)}; the columns are {quote(raw.frame.columns)}.")
-    used = [name for name in options.columns or raw.frame.columns if name not in options.exclude]
+        raise InputError(
+            f"--type: there is no column {quote(unknown)}; the columns are {quote(raw.frame.columns)}.", about="kinds"
+        )
+    wanted = raw.frame.columns if options.columns is None else options.columns
+    used = [name for name in wanted if name not in options.exclude]
     frame, decisions = type_columns(raw.frame, options.for_columns(raw.point), used)
+    for name, kind in options.kinds:
+        if name in used:
+            _refuse_other_kind(frame[name], kind)
     frame, more = _drop_row_numbers(frame)
     return LoadedTable(frame, gather([*raw.decisions, *more, *decisions]))
 
 
+def _refuse_other_kind(column: pd.Series, kind: str) -> None:
+    """Refuse a column that cannot be of the kind that the user says; a word of his is never passed over."""
+    dated = pd.api.types.is_datetime64_any_dtype(column.dtype)
+    counted = pd.api.types.is_numeric_dtype(column.dtype) and bool(column.notna().any())
+    if (kind == "number" and dated) or (kind == "date" and counted):
+        found, example = "dates" if dated else "numbers", str(column.dropna().iloc[0]).removesuffix(" 00:00:00")
+        forms = "" if dated else " Dates are written as 1949-01-31 or 31 Jan 1949, or as 19490131, 194901, 1949."
+        raise InputError(
+            f"Column '{column.name}' holds {found} such as {example}, which are no {kind}s.{forms} Leave --type out, "
+            "or leave the column out (--exclude).",
+            about="kinds",
+        )
+
+
 def _refuse_useless(options: ReadOptions, ending: str, name: str) -> None:
     """Refuse options that do nothing for this kind of file."""
-    of_text = {"--encoding": options.encoding, "--separator": options.separator}
-    given: dict[str, Any] = {"--sheet": options.sheet}
+    of_text: tuple[Subject, ...] = ("encoding", "separator")
+    of_rows: tuple[Subject, ...] = ("header", "keep_rows")
+    of_none: tuple[Subject, ...] = ("sheet",)
     if ending in WORKBOOK_EXTENSIONS:
-        given = of_text
+        of_none = of_text
     elif ending in PARQUET_EXTENSIONS:
-        given |= of_text | {"--header": options.header, "--keep-rows": options.keep_rows or None}
-    useless = [option for option, value in given.items() if value is not None]
+        of_none += of_text + of_rows
+    useless = [option for option in of_none if getattr(options, option) not in (None, False)]
     if useless:
-        raise InputError(f"{', '.join(useless)}: of no use for '{name}', which is a {ending} file. Leave it out.")
+        named = ", ".join(f"--{option.replace('_', '-')}" for option in useless)
+        what = f"of no use for '{name}', which is a {ending} file. Leave it out."
+        raise InputError(f"{named}: {what}", about=useless[0])
 
 
 def _load(path: str | Path) -> tuple[bytes, str, str]:
@@ -365,7 +393,8 @@ def _build(
     if len(nameless) > 1 and options.header is None:
         raise InputError(
             f"'{name}', line {header.line}: columns {', '.join(str(n + 1) for n in nameless[:5])} have no name; "
-            "the names may stand on two lines. Write one name above each column, or say --header and the line."
+            "the names may stand on two lines. Write one name above each column, or say --header and the line.",
+            about="header",
         )
     columns: dict[str, Any] = {}
     more: list[Decision] = []

@@ -28,10 +28,13 @@ def exclude_columns(table: pd.DataFrame, target: str, exclude: Sequence[str]) ->
     for name in exclude:
         if name not in names:
             raise InputError(
-                f"--exclude: there is no column '{name}'; the columns are {quote(names)}.{suggest(name, names)}"
+                f"--exclude: there is no column '{name}'; the columns are {quote(names)}.{suggest(name, names)}",
+                about="inputs",
             )
     if target in exclude:
-        raise InputError(f"--exclude names the target '{target}' itself. Remove it there, or choose another target.")
+        raise InputError(
+            f"--exclude names the target '{target}' itself. Remove it there, or choose another target.", about="inputs"
+        )
     return table.drop(columns=list(exclude)), [Decision("excluded", columns=tuple(exclude))] if exclude else []
 
 
@@ -55,7 +58,8 @@ def select_columns(inputs: pd.DataFrame, chosen: bool) -> tuple[pd.DataFrame, li
     if not left:
         raise InputError(
             f"No input column is left: {'; '.join(f'{quote(names)} {WHY[kind]}' for kind, names in found.items())}. "
-            "Name columns with --inputs to use them all the same."
+            "Name columns with --inputs to use them all the same.",
+            about="inputs",
         )
     return inputs[left], [Decision(kind, columns=tuple(names)) for kind, names in found.items()]
 
@@ -114,6 +118,7 @@ def find_complete_rows(
         worst = max(gaps, key=lambda name: int(gaps[name].sum()))
         raise InputError(
             f"Only {left} of {len(inputs)} rows have an entry in every input column; '{worst}' has none in "
-            f"{int(gaps[worst].sum())} of them. Leave it out with --exclude, or fill the entries in."
+            f"{int(gaps[worst].sum())} of them. Leave it out with --exclude, or fill the entries in.",
+            about="inputs",
         )
     return complete, [Decision("missing rows", str(len(inputs)), tuple(gaps), len(inputs) - left)]

@@ -45,7 +45,7 @@ def read_sheet(content: bytes, name: str, sheet: str | None) -> tuple[list[Recor
             "again, or save the table as CSV."
         ) from None
     if not records:
-        raise InputError(f"The sheet {chosen.title!r} of '{name}' is empty. Name another with --sheet.")
+        raise InputError(f"The sheet {chosen.title!r} of '{name}' is empty. Name another with --sheet.", about="sheet")
     several = len(book.worksheets) > 1
     return records, [Decision("sheet", chosen.title, count=len(book.worksheets))] if several or sheet else []
 
@@ -61,7 +61,9 @@ def _choose_sheet(book: Any, name: str, sheet: str | None) -> Any:
         return book.worksheets[names.index(sheet)]
     if sheet.isdigit() and 1 <= int(sheet) <= len(names):
         return book.worksheets[int(sheet) - 1]
-    raise InputError(f"--sheet: '{name}' has no sheet {sheet!r}; it has {quote(names)}.{suggest(sheet, names)}")
+    raise InputError(
+        f"--sheet: '{name}' has no sheet {sheet!r}; it has {quote(names)}.{suggest(sheet, names)}", about="sheet"
+    )
 
 
 def _read_rows(sheet: Any) -> list[Record]:

@@ -70,10 +70,13 @@
     };
 
     const show = state => {
+      if (state.status === "reading") say("stage", state.position ? `${state.position === 1 ? "One file is" : `${state.position} files are`} before this one.` : state.ready ? "Reading the table …" : "Getting ready. The first time on a machine this takes about a minute …");
       if (state.status === "waiting" && state.position) say("stage", state.position === 1 ? "One search is before this one." : `${state.position} searches are before this one.`);
       const progress = state.progress;
       if (!progress) return;
       say("stage", STAGES[progress.stage] || "");
+      if (!find("stop", waiting).querySelector("[disabled]")) find("stop", waiting).querySelector("button").textContent = "Stop, and keep the best so far";
+      find("stop", waiting).hidden = progress.stage === "explaining"; // the search has ended
       const bar = find("bar", waiting);
       if (progress.total && progress.stage === "searching") {
         bar.max = progress.total;
@@ -86,7 +89,8 @@
         say("kernel", progress.kernel);
         say("score", progress.score === null ? "" : `score ${progress.score.toFixed(1)}, lower is better`);
       }
-      if (progress.picture && progress.version !== version) {
+      const drawn = progress.picture && (progress.picture.kind !== "scatter" || progress.picture.points.x.length);
+      if (drawn && progress.version !== version) {
         version = progress.version;
         spec = progress.picture;
         find("figure", waiting).hidden = false;
@@ -121,6 +125,29 @@
       button.textContent = "Working …";
     });
   }));
+
+  document.querySelectorAll("form[data-confirm]").forEach(each => each.addEventListener("submit", event => {
+    if (!confirm(each.dataset.confirm)) event.preventDefault();
+  }));
+
+  // The column to explain is not offered to explain itself.
+  const target = document.getElementById("field-target");
+  if (target) {
+    const offer = () => document.querySelectorAll("input[name=inputs]").forEach(each => { each.closest("label").hidden = each.value === target.value; });
+    target.addEventListener("change", offer);
+    offer();
+    document.querySelectorAll("button[data-check]").forEach(button => button.addEventListener("click", () => {
+      document.querySelectorAll("input[name=inputs]").forEach(each => { each.checked = button.dataset.check === "all"; });
+    }));
+  }
+
+  // A link to a field that is folded away unfolds it.
+  const unfold = () => {
+    const field = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1))), folded = field && field.closest("details");
+    if (folded) { folded.open = true; field.focus(); field.scrollIntoView({ block: "center" }); }
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
 
   const wrong = document.querySelector("[aria-invalid=true]");
   if (wrong) addEventListener("load", () => setTimeout(() => wrong.focus())); // after the jump to a part of the page

@@ -91,8 +91,8 @@ const mercerChart = (() => {
       make("text", { class: "c-text", x: px(v), y: bottom + 17, "text-anchor": "middle" }, spec.x.dates ? writeDate(v, x1 - x0) : writeTick(v));
     }
     make("line", { class: "c-tick", x1: left, x2: right, y1: bottom, y2: bottom });
-    make("text", { class: "c-text", x: (left + right) / 2, y: height - 4, "text-anchor": "middle" }, shorten(spec.x.name));
-    make("text", { class: "c-text", x: 4, y: 13 }, shorten(spec.y));
+    make("text", { class: "c-text", x: (left + right) / 2, y: height - 4, "text-anchor": "middle" }, shorten(spec.x.name, width - 40));
+    make("text", { class: "c-text", x: 4, y: 13 }, shorten(spec.y, width - 40));
     const path = (xs, ys) => {
       let text = "", open = false;
       xs.forEach((x, i) => {
@@ -123,7 +123,10 @@ const mercerChart = (() => {
     } };
   }
 
-  function shorten(text) { return text.length > 60 ? `${text.slice(0, 59)}…` : text; }
+  function shorten(text, width) { // to what fits: a letter is about 7 wide
+    const most = Math.floor(width / 7);
+    return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+  }
 
   return { draw, writeDate, writeNumber, extent };
 })();
