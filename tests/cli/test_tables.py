@@ -116,3 +116,15 @@ def test_options_that_cannot_be(mercer: Mercer, tmp_path: Path, option: tuple[st
     result = mercer("discover", name, "--target", "y", *option)
     assert result.code == 2
     assert option[0] in result.err
+
+
+def test_columns_are_left_out_of_a_parquet_file_with_dates(tmp_path: Path) -> None:
+    file = tmp_path / "data.parquet"
+    days = pd.date_range("2020-01-01", periods=12, freq="MS")
+    pd.DataFrame({"month": days, "shop": list("abcdefghijkl"), "size": 1.0, "y": np.arange(12.0)}).to_parquet(file)
+    options = ReadOptions(exclude=("shop",))
+    request, terminal = Request("discover", "y", tmp_path, exclude=("shop",)), Terminal(as_json=False)
+    inputs, _, _ = prepare_rows(request, read_rows(file, "y", options), terminal)
+    assert list(inputs.columns) == ["month"]  # the size is constant
+    streamed = read_rows(file, "y", ReadOptions(exclude=("shop", "month")), free_memory=0)
+    assert streamed.names == ("size",)

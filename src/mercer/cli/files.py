@@ -33,10 +33,9 @@ def read_rows(
     if file.suffix.lower() in PARQUET_EXTENSIONS and file.is_file() and file.stat().st_size:
         inputs = None if options.columns is None else [name for name in options.columns if name != target]
         rows = ParquetRows(file, target, inputs)
-        if options.exclude:
-            rows = ParquetRows(file, target, [name for name in rows.names if name not in options.exclude])
-        if COPIES * 8 * rows.total * rows.columns > (available_memory() if free_memory is None else free_memory):
-            return rows
+        if COPIES * 8 * rows.total * len(rows.named) > (available_memory() if free_memory is None else free_memory):
+            used = [name for name in inputs or rows.named if name != target and name not in options.exclude]
+            return ParquetRows(file, target, used) if options.exclude else rows
     return read(path, options)
 
 

@@ -64,9 +64,9 @@ class ParquetRows:
         return sum(int(_open(file).metadata.num_rows) for file in self.files)
 
     @property
-    def columns(self) -> int:
-        """The number of columns in the file, used or not."""
-        return len(_open(self.files[0]).schema_arrow.names)
+    def named(self) -> tuple[str, ...]:
+        """The columns in the file, used or not."""
+        return tuple(_open(self.files[0]).schema_arrow.names)
 
     def blocks(self, size: int) -> Iterator[tuple[Array, Array]]:
         """Yield inputs and targets of at most `size` rows at a time, in the order of the files."""
