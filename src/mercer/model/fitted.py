@@ -136,9 +136,9 @@ class Columns:
         return self.learned or Encoding(tuple(NumberColumn(name) for name in self.names))
 
     def encode(self, table: Any) -> Array:
-        """Return a table (or a matrix) like the one that was learned from as a matrix, without further checks."""
-        if self.learned is not None and hasattr(table, "columns"):
-            return np.asarray(self.learned.apply(table))
+        """Return a table like the one that was learned from, its columns found by name, or a matrix as a matrix."""
+        if self.named and hasattr(table, "columns"):
+            return np.ascontiguousarray(self.encoding.apply(table))
         return np.asarray(table, dtype=np.float64)
 
 
