@@ -140,7 +140,7 @@ def _check_engine(fitted: Fitted, target: str) -> None:
     if training.source is not None:
         raise InputError(
             f"this model was fitted to a stream of {training.count:,} rows, which {target} cannot hold: fit it to a "
-            "table in memory, with inference=mercer.Exact()"
+            "table in memory, of some thousand of them, with inference=mercer.Exact()"
         )
     if not engine.exact:
         raise InputError(
