@@ -457,6 +457,12 @@ def test_foreign_parts_that_mercer_has_not_are_named():
         mercer.from_gpytorch(gk.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=2), columns=2)
 
 
+@pytest.mark.parametrize(("kernel", "reader"), [(sk.RBF(), "from_sklearn"), (gk.RBFKernel(), "from_gpytorch")])
+def test_a_foreign_kernel_that_is_given_as_it_is_is_told_what_reads_it(kernel, reader):
+    with pytest.raises(KernelError, match=rf"mercer\.{reader}\(kernel\) reads it"):
+        mercer.GPRegressor(kernel).fit(Z, T)
+
+
 def test_the_number_of_columns_is_that_of_a_part_with_a_length_for_each():
     rows, lengths = Z[:, :2], torch.tensor([[0.5, 2.0]], dtype=torch.float64)
     dot = sk.DotProduct(1.0) * sk.RBF([0.5, 2.0]) + sk.Matern([1.0, 2.0], nu=0.5) ** 2
