@@ -240,6 +240,19 @@ def test_acquisition_functions_of_botorch_are_optimised(model):
     assert torch.isfinite(value)
 
 
+@pytest.mark.parametrize("target", ["to_gpytorch", "to_botorch"])
+def test_exported_models_stay_in_double_precision(model, target):
+    exported = getattr(model, target)()
+    rows = torch.as_tensor(rows_of(model))
+    predict = exported if target == "to_gpytorch" else exported.posterior
+    before = predict(rows).mean
+    with pytest.raises(InputError, match="computes in float64"):
+        exported.float()
+    assert torch.equal(predict(rows).mean, before)
+    exported.double().to("cpu")
+    assert predict(rows.float()).mean.dtype == torch.float64
+
+
 def test_what_botorch_may_ask_and_gets_refused(model):
     exported = model.to_botorch()
     rows = torch.as_tensor(rows_of(model))

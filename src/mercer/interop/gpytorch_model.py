@@ -250,6 +250,9 @@ class MercerGP(gpytorch.models.ExactGP):
         super().set_train_data(inputs, targets, strict)
 
     def _apply(self, fn: Any) -> Any:
+        """Move to another device; another precision is refused, in which the covariance could not be factorised."""
+        if fn(torch.zeros(1, dtype=torch.float64)).dtype != torch.float64:
+            raise InputError("an exported model computes in float64, and takes rows of any precision: leave it there")
         self._solved = None
         return super()._apply(fn)
 
