@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
@@ -13,6 +14,7 @@ from matplotlib.axes import Axes
 
 import mercer
 from mercer.errors import InputError
+from mercer.explain.wording import percent
 from mercer.fitting.minimise import Progress
 from mercer.kernels.expression import Expression
 from mercer.kernels.leaf import LEAVES
@@ -62,6 +64,12 @@ def test_a_bound_that_a_fit_reached_is_named_as_the_user_writes_it() -> None:
     text = "".join(read(model._repr_html_()).itertext())
     assert "of LIN(z) at its lower bound" in text
     assert "1:LIN" not in text
+
+
+def test_a_classifier_and_its_explanation_say_the_same_error(models: dict[str, object]) -> None:
+    model: Any = models["classes"]
+    error = percent(model.explain().error)
+    assert f"{error} of rows left out" in "".join(read(model._repr_html_()).itertext())
 
 
 def test_before_it_is_fitted_a_model_shows_its_settings() -> None:

@@ -63,11 +63,13 @@ def fitted_to_html(name: str, fitted: Fitted) -> str:
 
 def fitted_classes_to_html(name: str, fitted: FittedClasses) -> str:
     """Return a fitted classifier."""
+    left_out, labels = fitted.machine.left_out, fitted.training.labels
+    wrong = left_out[left_out >= 0] != labels[left_out >= 0]  # as in the explanation
     strength = f"cost C = {fitted.cost:g}" if fitted.nu is None else f"nu = {fitted.nu:g}"
     rows = [
         ("learned from", f"{len(fitted.training.X):,} rows, {_write_columns(fitted.columns.names)}"),
         ("classes", ", ".join(map(str, fitted.training.classes))),
-        ("misclassified", f"{percent(fitted.error)} of rows left out"),
+        ("misclassified", f"{percent(float(wrong.mean()) if len(wrong) else fitted.error)} of rows left out"),
         ("machine", strength),
     ]
     names = fitted.columns.names if fitted.columns.named else None
