@@ -23,7 +23,7 @@ $(BIN)/python:
 # torch comes first and pinned: a looser request would fetch gigabytes of CUDA libraries.
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) "$$(grep '^torch==' constraints.txt)"
-	$(PIP) -e .
+	$(PIP) -e ".[app]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime

@@ -1,10 +1,10 @@
 """Do other libraries predict what Mercer predicts? `python -m benchmarks.interop` (`make bench-interop`).
 
-For each target 500 random models (tests/exports.py): sums and products three levels deep, networks, change surfaces and
-functionals, in odd units, some rows equal, noises from none to large; for BoTorch and ONNX averages of up to three
-kernels, too. A model agrees where every mean and variance differs by at most 1e-8 of the prior's scale, or by 1e-14
-times the condition number of the covariance where that is above 1e6. (Of an average whose members lie further apart
-than that, of its own scale.)
+For each target 500 random models (tests/exports.py): sums and products three levels deep, networks, change surfaces,
+functionals and kernels of categories (with one that is not known), in odd units, some rows equal, noises from none to
+large; for BoTorch and ONNX averages of up to three kernels, too. A model agrees where every mean and variance differs
+by at most 1e-8 of the prior's scale, or by 1e-14 times the condition number of the covariance where that is above 1e6.
+(Of an average whose members lie further apart than that, of its own scale.)
 """
 
 from __future__ import annotations

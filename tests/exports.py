@@ -24,7 +24,7 @@ from mercer.fitting.problem import Fit
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Engine
 from mercer.inference.exact import Exact
-from mercer.kernels.expression import Expression
+from mercer.kernels.expression import Expression, build_base, product_of, sum_of
 from mercer.kernels.parameters import Units, values_of
 from mercer.learners.contract import Learned, Weights
 from mercer.model.fitted import Columns, Origin, TrainingRows, make_fitted
@@ -33,6 +33,7 @@ from tests.strategies import MAX_DIMENSIONS, blends, functionals, inputs, kernel
 Array = NDArray[np.float64]
 UNITS = Units((1950.0, -3.0, 0.0), (12.0, 0.01, 1.0), 40.0)
 LEVEL = 700.0
+CODES = (0.0, 1.0, 2.0, 3.0, 7.0)  # of four categories, and of one that is not known
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,19 @@ def expressions() -> st.SearchStrategy[tuple[str, Expression]]:
         networks(complex=True).map(lambda one: ("complex network", one)),
         blends().map(lambda one: ("change surface", one)),
         functionals().map(lambda one: ("functional", one)),
+        categories().map(lambda one: ("categories", one)),
     )
     return st.integers(0, 6).flatmap(lambda number: plain if number < 4 else rest)
+
+
+@st.composite
+def categories(draw: st.DrawFn) -> Expression:
+    """A kernel of the codes in the last column (`CODES`), with another kernel as a factor or a summand."""
+    share, places = draw(numbers(0.125, 0.875)), [draw(numbers(-2, 2)) for _ in CODES[2:]]
+    alike = build_base("CAT", MAX_DIMENSIONS - 1, variance=0.5, correlation=share)
+    apart = build_base("ECAT", MAX_DIMENSIONS - 1, components=len(places), variance=2.0, places=places)
+    parts = [draw(st.sampled_from([alike, apart])), draw(kernels())]
+    return sum_of(parts) if draw(st.booleans()) else product_of(parts)
 
 
 @st.composite
@@ -106,6 +118,9 @@ def cases(draw: st.DrawFn, averages: bool = False) -> Case:
     Z = draw(inputs(MAX_DIMENSIONS, 3, 10))
     far = draw(inputs(MAX_DIMENSIONS, 1, 4))
     far[0, 0] += draw(st.sampled_from([0.0, 0.1, 20.0]))
+    if kind == "categories":
+        Z[:, -1] = [draw(st.sampled_from(CODES[:-1])) for _ in Z]
+        far[:, -1] = [draw(st.sampled_from(CODES)) for _ in far]
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     size = np.sqrt(max(float(kernel.diagonal(Z).mean()), 1e-3))
     assume(np.isfinite(size) and size < 1e6)

@@ -19,8 +19,15 @@ def whole_file(path: str | Path, advice: str = "choose another place") -> Iterat
     """Give a place beside the file to write to; what was written there takes the file's place at the end.
 
     The place has the file's ending, by which some writers choose the format. Where writing fails nothing is left of it.
+    A device or a pipe is refused: a file would take its place.
     """
-    file = Path(path).expanduser().resolve()
+    try:
+        file = Path(path).expanduser().resolve()
+        special = file.exists() and not (file.is_file() or file.is_dir())
+    except (TypeError, ValueError, RuntimeError) as error:  # no text, a null byte, no such home
+        raise InputError(f"cannot write {path!r}: {error}; {advice}") from None
+    if special:
+        raise InputError(f"cannot write '{path}': it is a device or a pipe, not a file; {advice}")
     unfinished = file.with_name(f"{file.stem}.part{file.suffix}")
     try:
         yield unfinished

@@ -37,6 +37,10 @@ BAD_TABLES = {
         "x,city\n" + "".join(f"{i},{letter}\n" for i, letter in enumerate(LETTERS)), "city",
         ["'city' does not hold numbers", "Columns of numbers: 'x'"],
     ),
+    "target of classes": (
+        "x,kind\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(20)), "kind",
+        ["'kind' does not hold numbers", "--task classification"],
+    ),
     "ragged lines": ("x,y\n1,2\n2,3,4\n", "y", ["line 3"]),
 }  # fmt: skip
 

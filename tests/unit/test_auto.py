@@ -98,6 +98,21 @@ def test_what_is_chosen(facts: DataFacts, seconds: float | None, learner: str) -
     assert AutoKernel(seconds).choose(facts).learner == learner
 
 
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (DataFacts(60, 1, categories=1), "with one input of categories and 60 rows a search sees which"),
+        (DataFacts(60, 2, categories=2), "with 2 inputs of categories and 60 rows"),
+        (DataFacts(60, 1, dates=1), "with one input of dates and 60 rows a search sees trends"),
+        (DataFacts(60, 5, categories=2, dates=1), "with 5 inputs (1 of dates, 2 of categories) and 60 rows"),
+        (DataFacts(600, 2, grid=(30, 20)), "with 2 inputs on a grid of 30 x 20 and 600 rows"),
+        (DataFacts(5000, 4, categories=4), "with 4 inputs of categories and 5,000 rows a search"),
+    ],
+)
+def test_the_reason_is_true_of_the_table(facts: DataFacts, said: str) -> None:
+    assert said in describe_plan(AutoKernel().choose(facts), "y").sentence
+
+
 def test_what_was_chosen_is_a_fact_and_a_sentence(model: mercer.GPRegressor) -> None:
     found = model.explain()
     assert found.chosen is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import subprocess
 import sys
@@ -126,6 +127,52 @@ def test_tables_are_encoded_as_they_were_learned():
     np.testing.assert_allclose(posterior.mean.detach().numpy().ravel(), mean, rtol=1e-6)
 
 
+def test_columns_are_found_by_their_names():
+    """A table in another order is the same table: numbers go to the columns that they belong to."""
+    table = pd.DataFrame({"a": Z[:, 0], "b": 10 * Z[:, 1]})
+    learned = mercer.GPRegressor("SE", restarts=1, max_iterations=3, noise=0.1).fit(table, T)
+    turned, expected = table[["b", "a"]].assign(c="x")[:4], learned.predict(table[:4])
+    exported = learned.to_sklearn()
+    np.testing.assert_allclose(exported.predict(turned), expected, rtol=1e-8)
+    np.testing.assert_allclose(clone(exported).fit(turned.assign(a=0.0), T[:4]).predict(turned[:0]), [])
+    np.testing.assert_array_equal(learned.to_botorch().encode(turned).numpy(), table[:4].to_numpy())
+    with pytest.raises(InputError, match="no column 'a'; it has 'z', 'b'"):
+        exported.predict(table.rename(columns={"a": "z"}))
+
+
+def test_a_clone_for_sklearn_still_reads_dates_and_categories():
+    months = pd.date_range("2001-01-01", periods=12, freq="MS")
+    table = pd.DataFrame({"month": months, "shop": ["a", "b", "c"] * 4})
+    text = "SE(month, variance=1, lengthscale=3) * CAT(shop, variance=1, correlation=0.5)"
+    learned = mercer.GPRegressor(text, restarts=1, max_iterations=1, noise=0.1).fit(table, T)
+    again = clone(learned.to_sklearn()).fit(table, T)
+    np.testing.assert_allclose(again.predict(table), learned.predict(table), rtol=1e-6)
+    with pytest.raises(InputError, match="numbers, and dates or categories only where"):
+        make_model([bound(TEXT)], [0.05], Z, T).to_sklearn().fit(table.to_numpy(), T)
+    with pytest.raises(InputError, match="leave normalize_y=False"):
+        again.set_params(normalize_y=True).fit(table, T)
+
+
+def test_rows_may_be_arrays_and_tables_are_refused_with_what_to_do(model):
+    rows = rows_of(model)
+    for exported in (model.to_gpytorch(), model.to_botorch().posterior):
+        np.testing.assert_allclose(exported(rows).mean.detach().numpy().ravel(), model.predict(rows), rtol=1e-9)
+        with pytest.raises(InputError, match=r"give encode\(table\)"):
+            exported(pd.DataFrame(rows))
+        with pytest.raises(InputError, match="a tensor of numbers"):
+            exported([["a", "b"]])
+
+
+def test_an_onnx_file_says_how_its_rows_are_made(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    table = pd.DataFrame({"price, $": Z[:, 0], "shop": ["a", "b", "c"] * 4})
+    learned = mercer.GPRegressor("LIN(0)*CAT(shop)", restarts=1, max_iterations=1, noise=0.1).fit(table, T)
+    learned.to_onnx(tmp_path / "model.onnx")
+    found = {prop.key: prop.value for prop in onnx.load(tmp_path / "model.onnx").metadata_props}
+    assert json.loads(found["columns"]) == ["price, $", "shop"]
+    assert json.loads(found["encoding"])[1] == {"kind": "codes", "name": "shop", "levels": ["a", "b", "c"]}
+
+
 def test_rows_that_do_not_fit_are_refused(model):
     exported = model.to_sklearn()
     with pytest.raises(InputError, match=r"2 columns .* these have 3"):
@@ -193,6 +240,19 @@ def test_acquisition_functions_of_botorch_are_optimised(model):
     assert torch.isfinite(value)
 
 
+@pytest.mark.parametrize("target", ["to_gpytorch", "to_botorch"])
+def test_exported_models_stay_in_double_precision(model, target):
+    exported = getattr(model, target)()
+    rows = torch.as_tensor(rows_of(model))
+    predict = exported if target == "to_gpytorch" else exported.posterior
+    before = predict(rows).mean
+    with pytest.raises(InputError, match="computes in float64"):
+        exported.float()
+    assert torch.equal(predict(rows).mean, before)
+    exported.double().to("cpu")
+    assert predict(rows.float()).mean.dtype == torch.float64
+
+
 def test_what_botorch_may_ask_and_gets_refused(model):
     exported = model.to_botorch()
     rows = torch.as_tensor(rows_of(model))
@@ -202,6 +262,13 @@ def test_what_botorch_may_ask_and_gets_refused(model):
         exported.posterior(rows, observation_noise=torch.ones(4, 1))
     with pytest.raises(InputError, match="set_train_data"):
         model.to_gpytorch().get_fantasy_model(rows, rows[:, 0])
+    with pytest.raises(InputError, match="fit Mercer's own"):
+        exported.condition_on_observations(rows, rows[:, :1])
+    with pytest.raises(InputError, match="LogExpectedImprovement"):
+        exported.fantasize(rows, None)
+    assert exported.subset_output([0]) is exported
+    with pytest.raises(InputError, match="one output"):
+        exported.subset_output([1])
 
 
 # -------------------------------------------------------------------------------------------------- what is refused
@@ -249,7 +316,7 @@ def test_a_model_fitted_to_a_stream_is_refused(model):
         streamed.to_botorch()
 
 
-@pytest.mark.parametrize("path", ["missing-folder/model.onnx", "."])
+@pytest.mark.parametrize("path", ["missing-folder/model.onnx", ".", "null\0byte"])
 def test_an_onnx_path_that_cannot_be_written_is_a_sentence(model, tmp_path, path):
     with pytest.raises(InputError, match=r"cannot write .*folder that exists"):
         model.to_onnx(tmp_path / path)
@@ -389,6 +456,35 @@ def test_foreign_parts_that_mercer_has_not_are_named():
         mercer.from_gpytorch("RBF")
     with pytest.raises(KernelError, match="at least 1"):
         mercer.from_sklearn(sk.RBF(), columns=0)
+    with pytest.raises(KernelError, match=r"at least 1, not 2\.5"):
+        mercer.from_sklearn(sk.RBF(), columns=2.5)
+    for zero in (sk.ConstantKernel(0.0) * sk.RBF(), sk.ConstantKernel(-1.0), sk.WhiteKernel(0.0) + sk.RBF()):
+        with pytest.raises(KernelError, match=r"Kernel of -?[01] is no variance"):
+            mercer.from_sklearn(zero)
+    for far in (OnColumns(sk.RBF(), [2]), ExpressionKernel("SE(2, variance=1, lengthscale=1)")):
+        with pytest.raises(KernelError, match=r"acts on the columns \[2\], counted from 0, of 2"):
+            mercer.from_sklearn(far, columns=2)
+    with pytest.raises(KernelError, match=r"RBFKernel acts on the columns \[2\]"):
+        mercer.from_gpytorch(gk.RBFKernel(active_dims=[2]), columns=2)
+    with pytest.raises(KernelError, match="a product of waves"):
+        mercer.from_gpytorch(gk.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=2), columns=2)
+
+
+@pytest.mark.parametrize(("kernel", "reader"), [(sk.RBF(), "from_sklearn"), (gk.RBFKernel(), "from_gpytorch")])
+def test_a_foreign_kernel_that_is_given_as_it_is_is_told_what_reads_it(kernel, reader):
+    with pytest.raises(KernelError, match=rf"mercer\.{reader}\(kernel\) reads it"):
+        mercer.GPRegressor(kernel).fit(Z, T)
+
+
+def test_the_number_of_columns_is_that_of_a_part_with_a_length_for_each():
+    rows, lengths = Z[:, :2], torch.tensor([[0.5, 2.0]], dtype=torch.float64)
+    dot = sk.DotProduct(1.0) * sk.RBF([0.5, 2.0]) + sk.Matern([1.0, 2.0], nu=0.5) ** 2
+    line = gk.LinearKernel().double() + scaled(gk.RBFKernel(ard_num_dims=2), 2.0, lengthscale=lengths)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(mercer.from_sklearn(dot)(rows), dot(rows), atol=1e-12)
+        expected = line(torch.as_tensor(rows)).to_dense().numpy()
+        np.testing.assert_allclose(mercer.from_gpytorch(line)(rows), expected, atol=1e-7)
 
 
 def test_where_the_number_of_columns_matters_one_is_assumed_with_a_word():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
@@ -13,6 +14,7 @@ from matplotlib.axes import Axes
 
 import mercer
 from mercer.errors import InputError
+from mercer.explain.wording import percent
 from mercer.fitting.minimise import Progress
 from mercer.kernels.expression import Expression
 from mercer.kernels.leaf import LEAVES
@@ -54,6 +56,22 @@ def test_a_fitted_model_shows_its_kernel_as_mathematics(models: dict[str, object
     assert EVIL not in shown["text/html"]
 
 
+def test_a_bound_that_a_fit_reached_is_named_as_the_user_writes_it() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.uniform(size=30), "z": rng.uniform(size=30)})
+    model = mercer.GPRegressor("SE(a) + LIN(z)", restarts=1, random_state=0).fit(X, np.sin(9 * X["a"]))
+    assert model.status_ == "at a bound"
+    text = "".join(read(model._repr_html_()).itertext())
+    assert "of LIN(z) at its lower bound" in text
+    assert "1:LIN" not in text
+
+
+def test_a_classifier_and_its_explanation_say_the_same_error(models: dict[str, object]) -> None:
+    model: Any = models["classes"]
+    error = percent(model.explain().error)
+    assert f"{error} of rows left out" in "".join(read(model._repr_html_()).itertext())
+
+
 def test_before_it_is_fitted_a_model_shows_its_settings() -> None:
     shown = mercer.GPRegressor("auto")._repr_mimebundle_()
     assert "sk-estimator" in shown["text/html"]
@@ -66,6 +84,23 @@ def test_an_explanation_shows_its_sentences(models: dict[str, object], name: str
     assert not read(html).findall(".//script")
     assert explanation.headline in "".join(read(html).itertext())
     assert EVIL not in html
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said", "unsaid"),
+    [
+        ("SE", ["the variance", "the lengthscale", "the distance"], ["the period", "the offset"]),
+        ("LIN + CAT(1)", ["the offset", "the correlation", "one where they are the same"], ["the lengthscale"]),
+        ("SM2", ["the bandwidth", "the weights", "the frequency"], ["from the origin"]),
+        ("RW + IRW", ["from the origin", "the larger distance"], ["the bandwidth", "the distance,"]),
+        ("RQ*CPER", ["which sets the tails", "a Bessel function", "the period"], ["the origin"]),
+    ],
+)
+def test_the_legend_explains_the_letters_that_are_there(kernel: str, said: list[str], unsaid: list[str]) -> None:
+    text = "".join(read(mercer.parse(kernel)._repr_html_()).itertext())
+    assert all(words in text for words in said)
+    assert not any(words in text for words in unsaid)
+    assert "weights 1" not in "".join(read(mercer.parse("LIN(0, weights=1)")._repr_html_()).itertext())
 
 
 @given(deep_kernels())

@@ -27,7 +27,7 @@ truth = (
     + 0.012 * fields["nitrogen"]
     + fields["soil"].map({"clay": 0.0, "loam": 1.0, "sand": -1.5})
 )  # fmt: skip
-harvest = truth + rng.normal(0, 0.3, rows)
+harvest = (truth + rng.normal(0, 0.3, rows)).rename("harvest")
 
 # %%
 # Three structures, compared by BIC (smaller is better):

@@ -436,5 +436,5 @@ def serve_pages(
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "anyio"):
             raise
-        raise InputError(f"`mercer app` needs the package {error.name}: pip install 'mercer[app]'.") from None
+        raise InputError(f"`mercer app` needs the package {error.name}: pip install starlette uvicorn.") from None
     serve(folder, port, browser, keep, terminal.aside)

@@ -55,9 +55,9 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         "auto" or a `mercer.AutoKernel` chooses one of the following by the data, says why, and how long it takes at
         most (`plan`). "search" or a `mercer.GrammarSearch` finds the structure; "nkn" or a
         `mercer.NeuralKernelNetwork` trains a network of kernels; "surface" or a `mercer.ChangeSurface` learns where
-        behaviour changes; "partition" or a `mercer.PartitionSampler` which inputs act together. Otherwise the
-        structure is given, such as "SE*PER + LIN"
-        or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or name)
+        behaviour changes; "partition" or a `mercer.PartitionSampler` which inputs act together; "kfo" or a
+        `mercer.KernelFunctional` finds a kernel without a formula. Otherwise the structure is given, such as
+        "SE*PER + LIN" or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or name)
         act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
         `fixed(...)` ones stay.
     noise : float or None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from mercer.explain.classes import ClassExplanation
-from mercer.explain.explanation import Explanation
+from mercer.explain.explanation import Explanation, name_bounds
 from mercer.explain.wording import number, percent
 from mercer.explain.words import scores_phrase
 from mercer.kernels.mathml import kernel_to_html
@@ -63,11 +63,13 @@ def fitted_to_html(name: str, fitted: Fitted) -> str:
 
 def fitted_classes_to_html(name: str, fitted: FittedClasses) -> str:
     """Return a fitted classifier."""
+    left_out, labels = fitted.machine.left_out, fitted.training.labels
+    wrong = left_out[left_out >= 0] != labels[left_out >= 0]  # as in the explanation
     strength = f"cost C = {fitted.cost:g}" if fitted.nu is None else f"nu = {fitted.nu:g}"
     rows = [
         ("learned from", f"{len(fitted.training.X):,} rows, {_write_columns(fitted.columns.names)}"),
         ("classes", ", ".join(map(str, fitted.training.classes))),
-        ("misclassified", f"{percent(fitted.error)} of rows left out"),
+        ("misclassified", f"{percent(float(wrong.mean()) if len(wrong) else fitted.error)} of rows left out"),
         ("machine", strength),
     ]
     names = fitted.columns.names if fitted.columns.named else None
@@ -92,6 +94,12 @@ def fitted_grid_to_html(name: str, fitted: FittedGrid) -> str:
 
 def _write_end(fitted: Fitted | FittedGrid) -> str:
     """Say how a fit ended."""
+    if isinstance(fitted, Fitted) and fitted.at_bounds:
+        names, reached = fitted.columns.names, []
+        for bound in name_bounds(fitted.kernel, fitted.at_bounds):
+            of = "" if bound.symbol is None else f" of {bound.symbol}({', '.join(names[d] for d in bound.columns[:3])})"
+            reached.append(f"{bound.parameter}{of} at its {bound.side} bound")
+        return f"converged at the edge of the search: {', '.join(dict.fromkeys(reached))}"
     return fitted.status if fitted.message in ("", fitted.status) else f"{fitted.status}: {fitted.message}"
 
 
@@ -106,7 +114,8 @@ def _card(title: str, body: str, folded: str) -> str:
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:
     cells = "".join(
-        f'<tr><td style="text-align:right">{escape(label)}</td><td style="text-align:left">{escape(text)}</td></tr>'
+        f'<tr><td style="text-align:right;white-space:nowrap;vertical-align:top">{escape(label)}</td>'
+        f'<td style="text-align:left">{escape(text)}</td></tr>'
         for label, text in rows
     )
     return f"<table>{cells}</table>"

@@ -634,9 +634,11 @@ CHOSEN = {
     "rbf": "the usual radial kernel for a support vector machine",
 }
 REASONS = {
-    "one column": "with one input{dates} and {rows} a search sees trends, rhythms and jumps, and can forecast",
+    "one column": "with {inputs} and {rows} a search sees trends, rhythms and jumps, and can forecast",
+    "categories": "with {inputs} and {rows} a search sees which categories differ, and what they do together",
     "many rows": "with {inputs} and {rows} it comes nearer in that time than a search, which would try few kernels",
-    "several columns": "with {inputs} and {rows} a search begins with all of them at once, and then looks for less",
+    "several columns": "with {inputs} and {rows} a search begins with kernels on all inputs at once and on each alone, "
+    "and builds on the best",
     "stream": "{rows} are more than fit into memory: a search learns from a sample, and is then fitted to all of them",
     "classes": "the target is one of {classes}",
 }
@@ -649,16 +651,23 @@ def _say_chosen(claim: Claim, _: Vocabulary) -> str:
     facts = chosen.facts
     reason = REASONS[chosen.reason].format(
         rows=write_count(facts.rows, "row"),
-        inputs=write_count(facts.columns, "input"),
-        dates=" of dates" if facts.dates else "",
+        inputs=_list_inputs(facts),
         classes=f"{facts.classes} classes",
-        grid=" x ".join(f"{side:,}" for side in facts.grid),
-        distinct=facts.distinct,
     )
     limit = "as long as it needs" if chosen.seconds is None else f"at most {duration(chosen.seconds)}"
     took = "" if chosen.took is None else f", and took {duration(chosen.took)}"
     may = "It may take" if chosen.took is None else "It was allowed"
     return f"Mercer chose {CHOSEN[chosen.learner]}: {reason}. {may} {limit}{took}."
+
+
+def _list_inputs(facts: Any) -> str:
+    """Say how many inputs a table has, and what they are: "5 inputs (1 of dates, 2 of categories)"."""
+    text = "one input" if facts.columns == 1 else write_count(facts.columns, "input")
+    kinds = {"dates": facts.dates, "categories": facts.categories}
+    some = [f"{count} of {kind}" for kind, count in kinds.items() if 0 < count < facts.columns]
+    every = [f" of {kind}" for kind, count in kinds.items() if count and count == facts.columns]
+    text += "".join(every[:1]) or (f" ({', '.join(some)})" if some else "")
+    return text + (f" on a grid of {' x '.join(f'{side:,}' for side in facts.grid)}" if facts.grid else "")
 
 
 @words_for("intervals")

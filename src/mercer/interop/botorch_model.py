@@ -18,8 +18,8 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 from torch import Tensor
 
 from mercer.errors import InputError
-from mercer.interop.exporting import Ends, Exported
-from mercer.interop.gpytorch_model import MercerGP, normal
+from mercer.interop.exporting import Ends, Exported, read_table
+from mercer.interop.gpytorch_model import MercerGP, normal, read_tensor
 
 LEAST_WEIGHT = 1e-200  # a root of zero has no slope
 
@@ -57,7 +57,8 @@ class MercerModel(Model):
             raise InputError(f"this model has one output, number 0, not {output_indices}")
         if isinstance(observation_noise, Tensor):
             raise InputError("the noise of this model is the one that was learned: observation_noise is True or False")
-        posterior = GPyTorchPosterior(normal(*self.predict_joint(X.to(torch.float64), observation_noise)))
+        rows = read_tensor(X, self.columns)
+        posterior = GPyTorchPosterior(normal(*self.predict_joint(rows, observation_noise)))
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
     def predict_joint(self, X: Tensor, include_noise: bool) -> tuple[Tensor, Tensor]:
@@ -85,7 +86,26 @@ class MercerModel(Model):
 
     def encode(self, table: Any) -> Tensor:
         """Return a table like the one that was learned from as the rows of numbers that the model takes."""
-        return torch.as_tensor(self.columns.encode(table), dtype=torch.float64)
+        return torch.tensor(read_table(table, self.columns))
+
+    def subset_output(self, idcs: list[int]) -> Any:
+        """Return this model for its one output."""
+        if list(idcs) not in ([0], [-1]):
+            raise InputError(f"this model has one output, number 0, not {idcs}")
+        return self
+
+    def condition_on_observations(self, X: Any, Y: Any, **kwargs: Any) -> Any:
+        """Refused: see `MercerGP.get_fantasy_model`."""
+        raise InputError(
+            "an exported model cannot be conditioned on new rows: fit Mercer's own to all of them and export it again"
+        )
+
+    def fantasize(self, X: Any, *args: Any, **kwargs: Any) -> Any:
+        """Refused, as acquisition functions that look ahead (KnowledgeGradient) need it."""
+        raise InputError(
+            "an exported model makes no fantasies, which acquisition functions that look ahead need: take one that "
+            "does not, such as LogExpectedImprovement or UpperConfidenceBound"
+        )
 
 
 def share_beyond(ends: Ends, X: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +140,7 @@ def _check_engine(fitted: Fitted, target: str) -> None:
     if training.source is not None:
         raise InputError(
             f"this model was fitted to a stream of {training.count:,} rows, which {target} cannot hold: fit it to a "
-            "table in memory, with inference=mercer.Exact()"
+            "table in memory, of some thousand of them, with inference=mercer.Exact()"
         )
     if not engine.exact:
         raise InputError(
@@ -153,7 +154,23 @@ def _check_engine(fitted: Fitted, target: str) -> None:
         )
 
 
+def read_table(table: Any, columns: Columns | None) -> Array:
+    """Return a table like the one that was learned from, or a matrix, as rows of finite numbers."""
+    try:
+        rows = np.asarray(table, dtype=np.float64) if columns is None else columns.encode(table)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"rows are numbers, and dates or categories only where these were learned: {error}") from None
+    if rows.ndim != 2 or not np.isfinite(rows).all():
+        raise InputError("rows are a table of finite numbers: rows and columns, none missing")
+    if columns is not None:
+        check_columns(rows.shape[1], columns.names)
+    return rows
+
+
 def check_columns(count: int, names: Sequence[str]) -> None:
     """Refuse rows with another number of columns than were learned from."""
     if count != len(names):
-        raise InputError(f"rows have {len(names)} columns ({', '.join(names)}), and these have {count}")
+        columns = "column" if len(names) == 1 else "columns"
+        raise InputError(f"rows have {len(names)} {columns} ({', '.join(names)}), and these have {count}")

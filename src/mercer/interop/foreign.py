@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,27 @@ class Seen:
     @classmethod
     def of(cls, columns: int | None) -> Seen:
         """Return all columns, by their number."""
-        if columns is not None and columns < 1:
-            raise KernelError(f"columns is the number of columns of the data, at least 1, not {columns}")
-        return cls(None if columns is None else tuple(range(columns)))
+        if columns is None:
+            return cls()
+        if not isinstance(columns, Integral) or isinstance(columns, bool) or columns < 1:
+            raise KernelError(f"columns is the number of columns of the data, at least 1, not {columns!r}")
+        return cls(tuple(range(int(columns))))
+
+    def choose(self, part: str, columns: Sequence[int]) -> Seen:
+        """Return some of the columns, by their numbers among these."""
+        chosen = tuple(int(column) for column in columns)
+        if self.dims is None:
+            return Seen(chosen)
+        if not all(0 <= column < len(self.dims) for column in chosen):
+            raise KernelError(f"{part} acts on the columns {list(chosen)}, counted from 0, of {len(self.dims)}")
+        return Seen(tuple(self.dims[column] for column in chosen))
+
+    def check(self, part: str, kernel: Expression) -> Expression:
+        """Return an expression that names its columns, all of which must be among these."""
+        if self.dims is not None and self.dims != tuple(range(len(self.dims))):
+            raise KernelError(f"{part} names its columns itself, and cannot stand inside a kernel on some of them")
+        self.choose(part, sorted({column for leaf in kernel.leaves() for column in leaf.columns}))
+        return kernel
 
     def radial(self, symbol: str, lengths: Sequence[float], **values: Any) -> Expression:
         """Return a radial kernel of variance one, with one length for all columns or one for each."""
@@ -41,15 +60,15 @@ class Seen:
             given: Any = {} if one else {"isotropic": True}
             return build_base(symbol, *(dims or ()), variance=1.0, lengthscale=float(lengths[0]), **given, **values)
         if dims is None or len(lengths) != len(dims):
-            raise KernelError(f"{len(lengths)} lengthscales do not fit {len(dims or ())} columns")
+            raise KernelError(f"{symbol} has {len(lengths)} lengthscales, which do not fit {len(dims or ())} columns")
         return build_base(symbol, *dims, variance=1.0, lengthscale=list(lengths), **values)
 
     def one_column(self, part: str) -> int:
         """Return the one column of a part that Mercer has on one column only."""
         if self.dims is None:
             warnings.warn(
-                f"{part} is read as a kernel on column 0, which is the same where the data have one column: say "
-                "columns=1 if they have",
+                f"{part} does not say how many columns it acts on, and is read as a kernel on column 0: give "
+                "columns=1 if that is the only one, or the number of columns of your data",
                 MercerWarning,
                 stacklevel=2,
             )
@@ -71,6 +90,18 @@ class Seen:
         weights = (sizes / sizes.sum()).tolist()
         zeros = [0.0] * len(dims)
         return build_base("LIN", *dims, variance=float(sizes.sum()), offset=zeros, weights=weights)
+
+
+def scale(kernel: Expression, factor: float, part: str) -> Expression:
+    """Return a kernel times the value of a part."""
+    return kernel.multiply_by(variance_of(factor, part))
+
+
+def variance_of(value: float, part: str) -> float:
+    """Return a value that is a variance in Mercer."""
+    if not 0.0 < value < np.inf:
+        raise KernelError(f"{part} of {value:g} is no variance, which is greater than zero: take the part out")
+    return float(value)
 
 
 def raise_to(kernel: Expression, exponent: float, part: str) -> Expression:

@@ -14,7 +14,7 @@ import gpytorch
 from gpytorch import kernels as stock
 
 from mercer.errors import KernelError
-from mercer.interop.foreign import MATERN, Seen, raise_to, refuse
+from mercer.interop.foreign import MATERN, Seen, raise_to, refuse, scale
 from mercer.interop.gpytorch_model import ExpressionKernel
 from mercer.kernels.expression import Expression, build_base, product_of, sum_of
 
@@ -26,15 +26,23 @@ def read_kernel(kernel: Any, columns: int | None = None) -> Expression:
             f"from_gpytorch reads a kernel of gpytorch.kernels, not {type(kernel).__name__}: of a model give its "
             "covar_module"
         )
-    return _read(kernel, Seen.of(columns))
+    return _read(kernel, Seen.of(_count_columns(kernel) if columns is None else columns))
+
+
+def _count_columns(kernel: Any) -> int | None:
+    """Return the number of columns where a part that looks at all of them has a length or a slope for each."""
+    if kernel.active_dims is not None:
+        return None
+    parts = (stock.AdditiveKernel, stock.ProductKernel, stock.ScaleKernel)
+    counts = [_count_columns(each) for each in kernel.sub_kernels()] if type(kernel) in parts else []
+    return kernel.ard_num_dims or next((count for count in counts if count), None)
 
 
 def _read(kernel: Any, seen: Seen) -> Expression:
     if len(kernel.batch_shape):
         raise KernelError(f"{type(kernel).__name__} has a batch of {tuple(kernel.batch_shape)}: give one kernel of it")
     if kernel.active_dims is not None:
-        chosen = tuple(int(c) for c in kernel.active_dims)
-        seen = Seen(chosen if seen.dims is None else tuple(seen.dims[c] for c in chosen))
+        seen = seen.choose(type(kernel).__name__, kernel.active_dims)
     return _read_seen(kernel, seen)
 
 
@@ -57,7 +65,7 @@ def _number(tensor: Any) -> float:
 
 def _scaled(kernel: Any, seen: Seen) -> Expression:
     """The kernel inside; its `active_dims` are also those of the ScaleKernel, and are applied once, there."""
-    return _read_seen(kernel.base_kernel, seen).multiply_by(_number(kernel.outputscale))
+    return scale(_read_seen(kernel.base_kernel, seen), _number(kernel.outputscale), "ScaleKernel")
 
 
 def _matern(kernel: Any, seen: Seen) -> Expression:
@@ -81,9 +89,9 @@ def _cosine(kernel: Any, seen: Seen) -> Expression:
 
 def _mixture(kernel: Any, seen: Seen) -> Expression:
     """On one column: on several GPyTorch multiplies waves, and Mercer's are of the distance along a direction."""
-    column = seen.one_column("SpectralMixtureKernel")
     if kernel.ard_num_dims not in (None, 1):
         raise KernelError("SpectralMixtureKernel on several columns is a product of waves, which Mercer's SM is not")
+    column = seen.one_column("SpectralMixtureKernel")
     weights = _numbers(kernel.mixture_weights)
     total = sum(weights)
     return build_base(
@@ -95,12 +103,6 @@ def _mixture(kernel: Any, seen: Seen) -> Expression:
 def _polynomial(kernel: Any, seen: Seen) -> Expression:
     line = seen.line("PolynomialKernel", [1.0])
     return raise_to(sum_of([build_base("C", variance=_number(kernel.offset)), line]), kernel.power, "PolynomialKernel")
-
-
-def _expression(kernel: Any, seen: Seen) -> Expression:
-    if kernel.active_dims is not None:
-        raise KernelError("an ExpressionKernel names its columns: leave active_dims")
-    return kernel.expression  # type: ignore[no-any-return]
 
 
 READERS: dict[type, Callable[[Any, Seen], Expression]] = {
@@ -116,5 +118,5 @@ READERS: dict[type, Callable[[Any, Seen], Expression]] = {
     stock.LinearKernel: lambda kernel, seen: seen.line("LinearKernel", _numbers(kernel.variance)),
     stock.PolynomialKernel: _polynomial,
     stock.SpectralMixtureKernel: _mixture,
-    ExpressionKernel: _expression,
+    ExpressionKernel: lambda kernel, seen: seen.check("ExpressionKernel", kernel.expression),
 }

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.gaussian_process import kernels as stock
 
 from mercer.errors import KernelError
-from mercer.interop.foreign import MATERN, Seen, raise_to, refuse
+from mercer.interop.foreign import MATERN, Seen, raise_to, refuse, scale, variance_of
 from mercer.interop.sklearn_kernels import ExpressionKernel, OnColumns
 from mercer.kernels.expression import Expression, build_base, product_of, sum_of
 from mercer.kernels.text import parse
@@ -27,7 +27,16 @@ def read_kernel(kernel: Any, columns: int | None = None) -> Expression:
             f"from_sklearn reads a kernel of sklearn.gaussian_process.kernels, not {type(kernel).__name__}: of a "
             "fitted regressor give its kernel_"
         )
-    return _read(kernel, Seen.of(columns))
+    return _read(kernel, Seen.of(_count_columns(kernel) if columns is None else columns))
+
+
+def _count_columns(kernel: Any) -> int | None:
+    """Return the number of columns where a part has a length for each, which it has for all columns."""
+    parts = [getattr(kernel, name) for name in ("k1", "k2") if hasattr(kernel, name)]
+    if type(kernel) is stock.Exponentiation:
+        parts = [kernel.kernel]
+    own = np.size(getattr(kernel, "length_scale", 1.0))
+    return own if own > 1 else next((count for part in parts if (count := _count_columns(part))), None)
 
 
 def _read(kernel: Any, seen: Seen) -> Expression:
@@ -41,7 +50,7 @@ def _product(kernel: Any, seen: Seen) -> Expression:
     """A constant factor becomes the variance of the other one."""
     for one, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
         if type(one) is stock.ConstantKernel:
-            return _read(other, seen).multiply_by(float(one.constant_value))
+            return scale(_read(other, seen), float(one.constant_value), "ConstantKernel")
     return product_of([_read(kernel.k1, seen), _read(kernel.k2, seen)])
 
 
@@ -65,23 +74,23 @@ def _dot(kernel: Any, seen: Seen) -> Expression:
 
 
 def _on_columns(kernel: Any, seen: Seen) -> Expression:
-    chosen = tuple(int(c) if seen.dims is None else seen.dims[int(c)] for c in kernel.columns)
-    return _read(kernel.kernel, Seen(chosen))
+    return _read(kernel.kernel, seen.choose("OnColumns", kernel.columns))
 
 
-def _expression(kernel: Any, seen: Seen) -> Expression:
-    """Names its own columns, counted among those seen."""
-    if seen.dims is None or seen.dims == tuple(range(len(seen.dims))):
-        return parse(kernel.expression)
-    raise KernelError("an ExpressionKernel inside OnColumns: give it the columns in its expression")
+def _white(kernel: Any, seen: Seen) -> Expression:
+    return build_base("WN", *(seen.dims or ()), variance=variance_of(float(kernel.noise_level), "WhiteKernel"))
+
+
+def _constant(kernel: Any, seen: Seen) -> Expression:
+    return build_base("C", variance=variance_of(float(kernel.constant_value), "ConstantKernel"))
 
 
 READERS: dict[type, Callable[[Any, Seen], Expression]] = {
     stock.Sum: lambda kernel, seen: sum_of([_read(kernel.k1, seen), _read(kernel.k2, seen)]),
     stock.Product: _product,
     stock.Exponentiation: lambda kernel, seen: raise_to(_read(kernel.kernel, seen), kernel.exponent, "Exponentiation"),
-    stock.ConstantKernel: lambda kernel, seen: build_base("C", variance=float(kernel.constant_value)),
-    stock.WhiteKernel: lambda kernel, seen: build_base("WN", *(seen.dims or ()), variance=float(kernel.noise_level)),
+    stock.ConstantKernel: _constant,
+    stock.WhiteKernel: _white,
     stock.RBF: lambda kernel, seen: seen.radial("SE", np.atleast_1d(kernel.length_scale).tolist()),
     stock.Matern: _matern,
     stock.RationalQuadratic: lambda kernel, seen: seen.radial(
@@ -90,5 +99,5 @@ READERS: dict[type, Callable[[Any, Seen], Expression]] = {
     stock.ExpSineSquared: _periodic,
     stock.DotProduct: _dot,
     OnColumns: _on_columns,
-    ExpressionKernel: _expression,
+    ExpressionKernel: lambda kernel, seen: seen.check("ExpressionKernel", parse(kernel.expression)),
 }

@@ -24,7 +24,7 @@ from torch import Tensor
 from mercer.compute import torch_backend
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
-from mercer.interop.exporting import Alone, Exported, check_columns
+from mercer.interop.exporting import Alone, Exported, check_columns, read_table
 from mercer.kernels.domains import Array, Domain, NonNegative, Positive, Real, Share, Simplex
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Slot, layout, values_of, with_values
@@ -156,6 +156,19 @@ def normal(mean: Tensor, covariance: Tensor) -> PlainNormal:
     return PlainNormal(mean, to_linear_operator(covariance))
 
 
+def read_tensor(x: Any, columns: Columns) -> Tensor:
+    """Return rows, (..., rows, columns), as a tensor in float64; of one column they may come without it."""
+    if hasattr(x, "columns"):
+        raise InputError("rows are a tensor of numbers, not a table: give encode(table), which makes one")
+    try:
+        rows = torch.as_tensor(x, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"rows are a tensor of numbers: {error}") from None
+    rows = rows.unsqueeze(-1) if rows.ndim == 1 else rows
+    check_columns(rows.shape[-1] if rows.ndim else 0, columns.names)
+    return rows
+
+
 class MercerGP(gpytorch.models.ExactGP):
     """One kernel with its rows: `model(x)` is the function, `model.likelihood(model(x))` a new observation.
 
@@ -189,9 +202,7 @@ class MercerGP(gpytorch.models.ExactGP):
 
     def predict_joint(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean (..., n) and covariance (..., n, n) of the function at rows in the units of the data."""
-        x = x.unsqueeze(-1) if x.ndim == 1 else x
-        check_columns(x.shape[-1], self.columns.names)
-        x = x.to(torch.float64)
+        x = read_tensor(x, self.columns)
         lower, alpha, pull = self._solve()
         level = self.mean_module.constant.detach()
         cross = self.covar_module.forward(x, self.train_inputs[0])
@@ -218,7 +229,7 @@ class MercerGP(gpytorch.models.ExactGP):
 
     def encode(self, table: Any) -> Tensor:
         """Return a table like the one that was learned from as the rows of numbers that the model takes."""
-        return torch.as_tensor(self.columns.encode(table), dtype=torch.float64)
+        return torch.tensor(read_table(table, self.columns))
 
     def get_fantasy_model(self, inputs: Any, targets: Any, **kwargs: Any) -> Any:
         """Refused: new rows are given to a copy of the model, by set_train_data(inputs, targets, strict=False)."""
@@ -239,6 +250,9 @@ class MercerGP(gpytorch.models.ExactGP):
         super().set_train_data(inputs, targets, strict)
 
     def _apply(self, fn: Any) -> Any:
+        """Move to another device; another precision is refused, in which the covariance could not be factorised."""
+        if fn(torch.zeros(1, dtype=torch.float64)).dtype != torch.float64:
+            raise InputError("an exported model computes in float64, and takes rows of any precision: leave it there")
         self._solved = None
         return super()._apply(fn)
 

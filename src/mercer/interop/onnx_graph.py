@@ -13,6 +13,7 @@ Outputs  mean               (n,)
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -503,7 +504,8 @@ def make_onnx(exported: Exported) -> Any:
     made = helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="mercer")
     made.ir_version = VERSION
     helper.set_model_props(made, {
-        "columns": ", ".join(exported.names),
+        "columns": json.dumps(exported.names),
+        "encoding": json.dumps([column.to_json() for column in exported.columns.encoding.columns]),
         "kernels": "; ".join(each.kernel.text(digits=6) for each in exported.members),
     })  # fmt: skip
     onnx.checker.check_model(made)

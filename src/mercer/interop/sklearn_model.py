@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 
 from mercer.errors import InputError, NumericalError
 from mercer.inference.likelihood import LOG_2_PI
-from mercer.interop.exporting import Exported, check_columns
+from mercer.interop.exporting import Exported, read_table
 from mercer.interop.sklearn_kernels import REACH, to_sklearn_kernel
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
@@ -27,18 +27,32 @@ from mercer.model.fitted import Columns
 class LevelRegressor(GaussianProcessRegressor):
     """scikit-learn's regressor around a constant that is fitted with everything else.
 
+    columns : how a table becomes rows of numbers; None: they are numbers.
     level_, level_variance_ : the constant, and its variance.
 
     `fit` keeps the kernel's values, unless an optimizer is given: `set_params(optimizer="fmin_l_bfgs_b")`.
     """
+
+    def __init__(  # noqa: PLR0913
+        self, kernel: Any = None, *, alpha: Any = 1e-10, optimizer: Any = None, n_restarts_optimizer: int = 0,
+        normalize_y: bool = False, copy_X_train: bool = True, n_targets: Any = None, random_state: Any = None,
+        columns: Columns | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            kernel, alpha=alpha, optimizer=optimizer, n_restarts_optimizer=n_restarts_optimizer,
+            normalize_y=normalize_y, copy_X_train=copy_X_train, n_targets=n_targets, random_state=random_state,
+        )  # fmt: skip
+        self.columns = columns
 
     def fit(self, X: Any, y: Any) -> LevelRegressor:
         """Fit to other rows."""
         target = np.asarray(y, dtype=np.float64)
         if target.ndim != 1:
             raise InputError(f"y is one column of numbers, not {target.ndim} dimensions")
-        super().fit(X, target - target.mean())
-        self.columns_: Columns | None = None
+        if self.normalize_y:
+            raise InputError("the level of y is fitted here: leave normalize_y=False")
+        self.columns_ = self.columns or name_columns(X)
+        super().fit(read_table(X, self.columns_), target - target.mean())
         return self.settle(np.asarray(self.X_train_), target)
 
     def settle(self, X: Array, y: Array) -> LevelRegressor:
@@ -76,14 +90,14 @@ class LevelRegressor(GaussianProcessRegressor):
         return mean, np.sqrt(variance + self.level_variance_ * left**2)
 
     def _read(self, X: Any) -> Array:
-        columns = getattr(self, "columns_", None)
-        encoded = X if columns is None else columns.encode(X)
-        rows = np.asarray(encoded, dtype=np.float64)
-        if rows.ndim != 2 or not np.isfinite(rows).all():
-            raise InputError("rows are a table of finite numbers: rows and columns, none missing")
-        known = [str(n) for n in range(self.X_train_.shape[1])] if columns is None else columns.names
-        check_columns(rows.shape[1], known)
-        return rows
+        return read_table(X, self.columns_)
+
+
+def name_columns(X: Any) -> Columns:
+    """Return the columns of a table or a matrix of numbers, with the names that it has."""
+    names = tuple(getattr(X, "columns", ()))
+    count = np.shape(X)[-1] if np.ndim(X) else 0
+    return Columns(count, names if names and all(isinstance(name, str) for name in names) else None)
 
 
 def make_kernel(exported: Exported) -> Any:
@@ -96,8 +110,9 @@ def make_kernel(exported: Exported) -> Any:
 def make_sklearn(exported: Exported) -> LevelRegressor:
     """Return the first member as a fitted regressor."""
     alone = exported.members[0]
-    model = LevelRegressor(make_kernel(exported), alpha=alone.jitter, optimizer=None)
+    columns = exported.columns
+    model = LevelRegressor(make_kernel(exported), alpha=alone.jitter, columns=columns if columns.named else None)
     model.kernel_ = clone(model.kernel)
     model.n_features_in_ = alone.X.shape[1]
-    model.columns_ = exported.columns
+    model.columns_ = columns
     return model.settle(alone.X, alone.y)

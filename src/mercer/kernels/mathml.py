@@ -106,16 +106,37 @@ def wrap_math(row: str, block: bool = False) -> str:
     return f'<math xmlns="http://www.w3.org/1998/Math/MathML"{display}><mrow>{row}</mrow></math>'
 
 
-LEGEND = ", ".join(
-    f"{wrap_math(tex_to_math(tex))} {meaning}"
-    for tex, meaning in (
-        (r"\sigma^2", "the variance"),
-        ("l", "the lengthscale"),
-        ("p", "the period"),
-        ("d = x - x'", "the distance"),
-        ("r^2 = \\sum d^2 / l^2", "over the columns"),
-    )
+# What the letters of the records mean, in the order of the list: a token of the formula, what is shown, and words. (A
+# bandwidth is b too, and differs from x' - o in that there is no a.)
+MEANINGS = (
+    (r"\sigma", r"\sigma^2", "the variance"),
+    ("l", "l", "the lengthscale"),
+    ("p", "p", "the period"),
+    (r"\alpha", r"\alpha", "which sets the tails"),
+    ("f", "f", "the frequency"),
+    ("w", "w", "the weights"),
+    ("b", "b", "the bandwidth"),
+    ("c", "c", "the offset"),
+    (r"\rho", r"\rho", "the correlation"),
+    ("u", "u", "the place of a category"),
+    ("[", "[x = x']", "one where they are the same"),
+    ("I", "I_0", "a Bessel function"),
+    ("a", "a = x - o, b = x' - o", "from the origin"),
+    ("M", "m, M", "the smaller and the larger distance from the origin"),
+    ("d", "d = x - x'", "the distance"),
+    ("r", r"r^2 = \sum d^2 / l^2", "over the columns"),
 )
+IMPLIED = {"r": ("l", "d")}  # by what is in the meaning
+
+
+def write_legend(leaves: Sequence[Base]) -> str:
+    """Return what the letters in the formulas of some base kernels mean."""
+    used: set[str] = set()
+    for leaf in leaves:
+        tokens = set(TEX_TOKEN.findall(leaf.spec.tex))
+        used |= tokens - ({"b"} if "a" in tokens else set())
+    used |= {implied for token in used for implied in IMPLIED.get(token, ())}
+    return ", ".join(f"{wrap_math(tex_to_math(tex))} {words}" for token, tex, words in MEANINGS if token in used)
 
 
 def kernel_to_html(kernel: Expression, names: Sequence[str] | None = None) -> str:
@@ -124,10 +145,12 @@ def kernel_to_html(kernel: Expression, names: Sequence[str] | None = None) -> st
     head = f"<mi>k</mi><mo>(</mo><mi>x</mi><mo>,</mo>{prime}<mo>)</mo><mo>=</mo>"
     shown = wrap_math(head + structure_to_math(structure(kernel).text(names=names)))
     leaves = list(kernel.leaves())
-    rows = "".join(_row(leaf, names) for leaf in leaves[:MOST_PARTS])
+    listed = leaves[:MOST_PARTS]
+    rows = "".join(_row(leaf, names) for leaf in listed)
     more = len(leaves) - MOST_PARTS
     rest = f"<tr><td colspan=3>and {more} more base kernels</td></tr>" if more > 0 else ""
-    return f'<div class="mercer-kernel"><p>{shown}</p><table>{rows}{rest}</table><p><small>{LEGEND}</small></p></div>'
+    legend = write_legend(listed)
+    return f'<div class="mercer-kernel"><p>{shown}</p><table>{rows}{rest}</table><p><small>{legend}</small></p></div>'
 
 
 def _row(leaf: Base, names: Sequence[str] | None) -> str:
@@ -135,7 +158,7 @@ def _row(leaf: Base, names: Sequence[str] | None) -> str:
     numbers = ", ".join(
         f"{spec.name} {', '.join(f'{value:.4g}' for value in parameter.values)}"
         for spec, parameter in zip(leaf.specs, leaf.parameters, strict=True)
-        if parameter.values
+        if parameter.values and (spec.name, parameter.values) != ("weights", (1.0,))  # of a line on one column
     )
     formula = wrap_math(tex_to_math(leaf.spec.tex))
     return f"<tr><td>{wrap_math(structure_to_math(symbol))}</td><td>{formula}</td><td>{escape(numbers)}</td></tr>"

@@ -85,6 +85,7 @@ def is_for_network(facts: DataFacts, seconds: float | None, policy: AutoPolicy) 
 RULES = (
     Rule("classes", "kfo", lambda facts, *_: facts.classes > 0, build_functional),
     Rule("stream", "search", lambda facts, *_: facts.in_parts, build_search),
+    Rule("categories", "search", lambda facts, *_: facts.categories == facts.columns, build_search),
     Rule("one column", "search", lambda facts, *_: facts.columns == 1, build_search),
     Rule("many rows", "nkn", is_for_network, build_network),
     Rule("several columns", "search", lambda *_: True, build_search),

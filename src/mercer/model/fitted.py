@@ -56,6 +56,9 @@ LEARNERS: dict[str, type[Any]] = {
 # Names that a classifier's `kernel` may have.
 CLASS_KERNELS = ("kfo", "kfo-mkl", "rbf", "linear", "mkl", "mkl-uniform", *(name for name in LEARNERS if name != "kfo"))
 
+# What reads the kernels of other libraries, by the name of the library.
+FOREIGN = {"sklearn": "mercer.from_sklearn(kernel)", "gpytorch": "mercer.from_gpytorch(kernel)"}
+
 
 def expression_or_learner(kernel: Any, names: Iterable[str] = LEARNERS) -> Expression | Learner:
     """Return what the user means by `kernel`; `names` are those that it could have been, for one that is mistyped."""
@@ -64,9 +67,11 @@ def expression_or_learner(kernel: Any, names: Iterable[str] = LEARNERS) -> Expre
     if isinstance(kernel, Expression):
         return kernel
     if not isinstance(kernel, Learner):
+        reader = FOREIGN.get(type(kernel).__module__.partition(".")[0], "")
         raise KernelError(
             f"kernel must be a text such as 'SE*PER + LIN', an expression, or a learner by its name "
             f"({', '.join(map(repr, LEARNERS))}) or as in mercer.GrammarSearch(), not {kernel!r:.60}"
+            + (f": {reader} reads it" if reader else "")
         )
     return kernel
 
@@ -136,9 +141,9 @@ class Columns:
         return self.learned or Encoding(tuple(NumberColumn(name) for name in self.names))
 
     def encode(self, table: Any) -> Array:
-        """Return a table (or a matrix) like the one that was learned from as a matrix, without further checks."""
-        if self.learned is not None and hasattr(table, "columns"):
-            return np.asarray(self.learned.apply(table))
+        """Return a table like the one that was learned from, its columns found by name, or a matrix as a matrix."""
+        if self.named and hasattr(table, "columns"):
+            return np.ascontiguousarray(self.encoding.apply(table))
         return np.asarray(table, dtype=np.float64)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mercer.errors import InputError
 from mercer.tables.columns import (
+    MOST_LEVELS,
     CategoryColumn,
     Column,
     DateColumn,
@@ -222,9 +223,11 @@ def split_target(frame: pd.DataFrame, target: str, inputs: Sequence[str] | None 
     column = table[target]
     if _share_of_numbers(column) < MOSTLY:
         numeric = [name for name in table.columns if _share_of_numbers(table[name]) == 1]
+        repeats = column.nunique() <= min(MOST_LEVELS, column.count() / 2)
+        classes = " Classes are learned by discover --task classification, in Python by KernelSVC." if repeats else ""
         raise InputError(
             f"The target column '{target}' does not hold numbers: its first entry is "
-            f"{str(column.dropna().iloc[0])!r}. Columns of numbers: {quote(numeric) or 'none'}.",
+            f"{str(column.dropna().iloc[0])!r}. Columns of numbers: {quote(numeric) or 'none'}.{classes}",
             about="target",
         )
     missing = _find_missing(column)
