@@ -21,6 +21,10 @@ from benchmarks.forecast_data import COLLECTIONS, SEASONS, STEPS, TASKS, Array, 
 from benchmarks.forecast_learn import as_series, priors_without
 from benchmarks.machine import describe
 from benchmarks.machine import lines as machine_lines
+from mercer.forecast.experience import Experience, from_json
+from mercer.forecast.mixture import Part
+from mercer.forecast.model import fit_series, mix, weigh
+from mercer.forecast.scales import scale_called
 
 RUNS = Path("benchmarks/forecast-runs")
 REPORT = Path("benchmarks/results/forecast.md")
@@ -41,26 +45,57 @@ PUBLISHED = "Published on all series (autogluon/fev): AutoARIMA .838, AutoETS .8
 # ------------------------------------------------------------------------------------------------------------- methods
 
 
-def forecast_naive(values: Array, horizon: int, season: int, collection: str, kind: str, runs: Path) -> Array:
+def forecast_naive(values: Array, horizon: int, season: int) -> Array:
     """Return the last season again; no bands."""
     again = values[len(values) - season + np.arange(horizon) % season]
     return np.tile(again, (len(SHARES), 1))
 
 
-def forecast_mercer(values: Array, horizon: int, season: int, collection: str, kind: str, runs: Path) -> Array:
-    """Forecast with priors learned without the collection."""
-    from mercer.forecast.experience import from_json
-    from mercer.forecast.model import fit_series
-
-    priors = from_json(priors_without(collection).read_text())
-    experience = priors.of(STEPS[kind], season > 1)
-    return fit_series(as_series(values, season), experience).forecast(horizon).quantiles(SHARES)
+def experience_without(collection: str, kind: str) -> Experience:
+    """Return what was learned without the collection."""
+    return from_json(priors_without(collection).read_text()).of(STEPS[kind], SEASONS[kind] > 1)
 
 
-def forecast_peer(name: str) -> Callable[[Array, int, int, str, str, Path], Array]:
+def fit_members(values: Array, horizon: int, collection: str, kind: str) -> list[dict]:
+    """Fit with priors learned without the collection; return of every member what weights and bands are made from."""
+    experience, season = experience_without(collection, kind), SEASONS[kind]
+    model = fit_series(as_series(values, season), experience)
+    inputs, kept = model.series.ahead(horizon)[:, None], []
+    for fitted in model.members:
+        middle, deviation = fitted.predict(inputs)
+        kept.append({"member": experience.members.index(fitted.member), "evidence": fitted.evidence,
+                     "middle": middle.tolist(), "deviation": deviation.tolist()})  # fmt: skip
+    return kept
+
+
+def mix_members(kept: Sequence[dict], rows: int, collection: str, kind: str) -> Array:
+    """Return the quantiles of members fitted to that many rows."""
+    experience = experience_without(collection, kind)
+    members = [experience.members[each["member"]] for each in kept]
+    weights = weigh(members, np.array([each["evidence"] for each in kept]))
+    parts = [
+        Part(scale_called(member.scale), np.array(each["middle"]), np.array(each["deviation"]), float(weight))
+        for member, each, weight in zip(members, kept, weights, strict=True)
+    ]
+    return mix(parts, experience, rows).quantiles(SHARES)
+
+
+def mix_again(runs: Path) -> None:
+    """Make the bands of all finished series anew from their fits: for weights and bands that were learned anew."""
+    data = read_data(runs)
+    for collection, kind in TASKS:
+        path = file_of(runs, collection, kind, "mercer")
+        rows, lengths = read_rows(path), {entry.name: len(entry.train) for entry in data[collection, kind]}
+        for name, row in rows.items():
+            if not row["failure"]:
+                row["quantiles"] = shorten(mix_members(row["members"], lengths[name], collection, kind))
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows.values()))
+
+
+def forecast_peer(name: str) -> Callable[[Array, int, int], Array]:
     """Return a method of statsforecast."""
 
-    def forecast(values: Array, horizon: int, season: int, collection: str, kind: str, runs: Path) -> Array:
+    def forecast(values: Array, horizon: int, season: int) -> Array:
         from statsforecast import models
 
         found = getattr(models, name)(season_length=season).forecast(values, horizon, level=list(LEVELS))
@@ -70,22 +105,31 @@ def forecast_peer(name: str) -> Callable[[Array, int, int, str, str, Path], Arra
     return forecast
 
 
-def run_one(work: tuple[str, str, str, Entry, Path]) -> dict[str, object]:
+def run_one(work: tuple[str, str, str, Entry]) -> dict[str, object]:
     """Forecast one series; a failure is the naive forecast, and noted."""
-    method, collection, kind, entry, runs = work
-    known = {"naive": forecast_naive, "mercer": forecast_mercer}
-    forecast, season = known.get(method) or forecast_peer(method), SEASONS[kind]
+    method, collection, kind, entry = work
+    season, kept = SEASONS[kind], []
     started, failure = time.process_time(), ""
     try:
-        found = forecast(entry.train, entry.horizon, season, collection, kind, runs)
+        if method == "mercer":
+            kept = fit_members(entry.train, entry.horizon, collection, kind)
+            found = mix_members(kept, len(entry.train), collection, kind)
+        else:
+            forecast = forecast_naive if method == "naive" else forecast_peer(method)
+            found = forecast(entry.train, entry.horizon, season)
         if not np.all(np.isfinite(found)):
             raise ValueError("not finite")
     except Exception as error:  # a peer may raise anything
         failure = f"{type(error).__name__}: {error}"[:120]
-        found = forecast_naive(entry.train, entry.horizon, season, collection, kind, runs)
+        found = forecast_naive(entry.train, entry.horizon, season)
     seconds = time.process_time() - started
-    rounded = [[float(f"{value:.7g}") for value in row] for row in found]
-    return {"name": entry.name, "seconds": round(seconds, 4), "failure": failure, "quantiles": rounded}
+    row = {"name": entry.name, "seconds": round(seconds, 4), "failure": failure, "quantiles": shorten(found)}
+    return {**row, "members": kept} if method == "mercer" else row
+
+
+def shorten(found: Array) -> list[list[float]]:
+    """Return numbers of seven digits."""
+    return [[float(f"{value:.7g}") for value in row] for row in found]
 
 
 def file_of(runs: Path, collection: str, kind: str, method: str) -> Path:
@@ -117,7 +161,7 @@ def run(runs: Path, methods: Sequence[str], tasks: str, count: int | None, jobs:
             done = read_rows(path)
             todo = [entry for entry in draw(data[collection, kind], asked) if entry.name not in done]
             todo = todo[first - 1 :: every]
-            work = [(method, collection, kind, entry, runs) for entry in todo]
+            work = [(method, collection, kind, entry) for entry in todo]
             with path.open("a") as out, Pool(jobs) as pool:
                 for row in pool.imap_unordered(run_one, work, chunksize=4):
                     out.write(json.dumps(row) + "\n")
@@ -206,14 +250,19 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=None, help="of each task, drawn at random; all without it")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which it stops, to be gone on with")
+    parser.add_argument("--mix-again", action="store_true", help="weights and bands anew, from the fits that were kept")
+    parser.add_argument("--no-report", action="store_true", help="fit only: nothing is compared with what came")
     parser.add_argument("--report", type=Path, default=REPORT)
     given = parser.parse_args()
     missing = [c for c in COLLECTIONS if not priors_without(c).exists()]
     if missing and "mercer" in given.methods:
         raise SystemExit(f"first learn priors: python -m benchmarks.forecast_learn --without {missing[0]}")
     methods = given.methods.split(",")
+    if given.mix_again:
+        mix_again(given.runs)
     run(given.runs, methods, given.tasks, given.series, given.jobs, given.limit, given.part)
-    report(given.runs, given.report)
+    if not given.no_report:
+        report(given.runs, given.report)
 
 
 if __name__ == "__main__":

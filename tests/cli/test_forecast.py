@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +92,7 @@ def test_a_future_table_that_does_not_fit(mercer: Mercer, tmp_path: Path, future
     [
         (["--horizon", "0"], "the horizon is a number of steps"),
         (["--horizon", "-3"], "the horizon is a number of steps"),
-        (["--horizon", "two"], "--horizon"),
+        (["--horizon", "two"], "the horizon is a number of steps from 1 on, such as 12, not 'two'"),
         (["--horizon", "2", "--id", "shop"], "There is no column 'shop'"),
         (["--horizon", "2", "--season", "90"], "season=90 is longer than"),
         (["--horizon", "2", "--out", "next.txt"], "must end in .csv or .parquet"),
@@ -108,7 +109,7 @@ def test_two_values_for_a_date_are_refused_with_their_series(mercer: Mercer, tmp
     name = table(tmp_path / "sales.csv", sales(("north", "south")) + "south,2021-03,5\n")
     result = mercer("forecast", name, "--target", "sales", "--horizon", "2", "--id", "store")
     assert result.code == 2
-    assert "series 'south' has two values for 2021-03-01" in result.err
+    assert "series 'south' has two values for 2021-03-01: add them up" in result.err
 
 
 def test_uneven_steps_are_said_with_the_one_that_is_used(mercer: Mercer, tmp_path: Path) -> None:
@@ -118,3 +119,10 @@ def test_uneven_steps_are_said_with_the_one_that_is_used(mercer: Mercer, tmp_pat
     result = mercer("forecast", name, "--target", "load", "--horizon", "1")
     assert result.code == 0, result.err
     assert "note    the steps are not even; the typical one, " in result.out
+
+
+def test_uneven_days_are_followed_by_whole_days(mercer: Mercer, tmp_path: Path) -> None:
+    days = ["01-01", "01-04", "01-05", "01-13", "01-20", "02-02", "02-03", "02-20"]
+    name = table(tmp_path / "uneven.csv", "day,load\n" + "".join(f"2020-{day},{n}\n" for n, day in enumerate(days)))
+    result = mercer("forecast", name, "--target", "load", "--horizon", "1", "--json")
+    assert json.loads(result.out)["rows"][0]["ds"] == "2020-02-27"

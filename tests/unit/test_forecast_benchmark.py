@@ -35,7 +35,7 @@ def test_scores_by_hand() -> None:
 
 
 def test_the_naive_forecast_repeats_the_last_season() -> None:
-    found = forecast_naive(np.array([9.0, 1.0, 2.0, 3.0]), 5, 3, "M1", "monthly", Path())
+    found = forecast_naive(np.array([9.0, 1.0, 2.0, 3.0]), 5, 3)
     assert_allclose(found[5], [1.0, 2.0, 3.0, 1.0, 2.0])
 
 

@@ -227,6 +227,13 @@ def _split_names(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in next(csv.reader([names], skipinitialspace=True))]
 
 
+def _read_steps(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"the horizon is a number of steps from 1 on, such as 12, not {text!r:.60}") from None
+
+
 def _split_types(types: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
     pairs = [text.rpartition("=") for text in types or ()]
     for name, mark, kind in pairs:
@@ -325,7 +332,9 @@ def forecast(  # noqa: PLR0913  # typer makes an option of every parameter
     context: typer.Context,
     data: Annotated[Path, Argument(help="One series or many: CSV, Excel or Parquet.", show_default=False)],
     target: Annotated[str, Option(help="The column to forecast.", show_default=False)],
-    horizon: Annotated[int, Option(help="How many steps to foresee, in the steps of the data.", show_default=False)],
+    horizon: Annotated[
+        int, Option(parser=_read_steps, metavar="INTEGER", help="How many steps to foresee, in the steps of the data.")
+    ],
     id_column: Annotated[str | None, Option("--id", help="The column that says which series a row belongs to.")] = None,
     time_column: Annotated[str | None, Option("--time", help="The column of dates; found by default.")] = None,
     season: Annotated[int | None, Option(min=1, help="Steps in a season; by the kind of step by default.")] = None,

@@ -23,6 +23,7 @@ KINDS = (
     ("days", 1.0, "day", 7),
     ("hours", 1.0, "hour", 24),
 )
+DIGITS = 10  # of a number of months or weeks: fewer would move a moment, more would keep errors of the last digit
 NEAR = 0.1  # of a step: dates may stray so far from even ones
 
 
@@ -41,7 +42,7 @@ class Calendar:
         """Return dates, or numbers, at places counted in steps from the first."""
         numbers = self.first + self.step * places
         if self.timeline is not None:
-            return pd.DatetimeIndex(self.timeline.moments(np.round(numbers, 6)), name="ds")
+            return pd.DatetimeIndex(self.timeline.moments(np.round(numbers, DIGITS)), name="ds")
         whole = np.rint(numbers)
         exact = whole.astype(np.int64) if np.allclose(numbers, whole, atol=1e-9) else numbers
         return pd.Index(exact, name="ds")
@@ -84,3 +85,8 @@ def make_calendar(numbers: Array, timeline: Timeline | None) -> Calendar:
     places = (numbers - numbers[0]) / step
     even = bool(np.all(np.abs(places - np.rint(places)) < NEAR))
     return Calendar(timeline, step, float(numbers[0]), kind, season, even)
+
+
+def show(moment: Any) -> str:
+    """Write a date or a number."""
+    return str(moment)[:19].removesuffix(" 00:00:00").removesuffix("T00:00:00")

@@ -24,7 +24,7 @@ from mercer.kernels.domains import Array
 
 FORMAT = "mercer experience"
 VERSION = 1
-USUAL_ROWS = 40  # of a series whose deviations are widened by `widening` alone
+FEW_ROWS = 8  # of a series: so few leave as much uncertainty in the parameters as there is in the values to come
 NO_SEASON = "year"  # serves where nothing was learned for series without a season
 
 
@@ -42,8 +42,9 @@ class Member:
 class Experience:
     """What was learned for one kind of step.
 
-    widening, growth, settling : deviations are multiplied by widening * horizon^growth * (rows / 40)^-settling,
-        the horizon counted in steps: what a few rows say of the parameters is less certain.
+    widening, growth, settling : deviations are multiplied by widening * horizon^growth * (1 + 8 / rows)^settling,
+        the horizon counted in steps: what a few rows say of the parameters is less certain. Numbers estimated from
+        rows make the variance of what comes larger by 1 + numbers / rows, so about 0.5 is expected of settling.
     freedom : of Student's t. series : how many were learned from.
     """
 
@@ -56,7 +57,7 @@ class Experience:
 
     def widen(self, steps: Array, rows: int) -> Array:
         """Return what standard deviations are multiplied by at each step ahead of a series with that many rows."""
-        return np.asarray(self.widening * steps**self.growth * (rows / USUAL_ROWS) ** -self.settling)
+        return np.asarray(self.widening * steps**self.growth * (1 + FEW_ROWS / rows) ** self.settling)
 
 
 @dataclass(frozen=True)

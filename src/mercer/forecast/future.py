@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mercer.errors import InputError
-from mercer.forecast.calendar import read_times
+from mercer.forecast.calendar import read_times, show
 from mercer.forecast.public_holidays import list_days_of, mark_days
 from mercer.forecast.reading import Named, Reading, read_numbers
 from mercer.kernels.domains import Array
@@ -125,8 +125,3 @@ def _check_known(values: Array, named: Named, reading: Reading) -> None:
         raise InputError(
             f"X lacks a value of {reading.causes[column]!r} at step {step + 1}{of}: give one for every step"
         )
-
-
-def show(moment: Any) -> str:
-    """Write a date or a number."""
-    return str(moment)[:19].removesuffix(" 00:00:00").removesuffix("T00:00:00")

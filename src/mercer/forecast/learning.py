@@ -3,8 +3,9 @@
 For each member, rounds of expectation-maximisation of a hierarchical model, by Laplace's approximation for each series:
 the prior's centre is the median of the optima, its variance their spread plus their own uncertainty, both by medians. A
 series without noise, or one that repeats exactly, has variances that are nearly zero, and would move a mean far. Then
-the last steps of every series are held back, and the members' weights, the widening of the bands and the tails are
-those under which the values held back are most probable, each at its own horizon.
+the last steps of every series are held back. The members' weights and how bands grow with the horizon and with fewer
+rows are those under which the values held back are most probable; their widening and tails those with which bands of 80
+and 95 % hold so much.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, stdtr
 
 from mercer.errors import InputError
 from mercer.fitting.problem import Problem
 from mercer.fitting.starts import LearnedPrior
-from mercer.forecast.experience import USUAL_ROWS, Experience, Member, Priors
+from mercer.forecast.experience import FEW_ROWS, Experience, Member, Priors
 from mercer.forecast.model import Series, build_kernel, find_optimum, fit_series, pose
 from mercer.forecast.reading import read_series
 from mercer.forecast.scales import scale_called
@@ -33,7 +34,7 @@ FADING = "C + LIN(0, offset=fixed(0)) + RW(0) + IOU(0){season}"
 STEADY = "C + LIN(0, offset=fixed(0)) + RW(0){season}"  # the average slope goes on from the last level, as in Theta
 WANDERING = "C + LIN(0, offset=fixed(0)) + RW(0) + IRW(0){season} + M12(0)"
 SEASONAL_TEXTS = ((FADING, "level"), (FADING, "root"), (FADING, "log"), (STEADY, "level"), (STEADY, "root"),
-                  (STEADY, "log"), (WANDERING, "level"))  # fmt: skip
+                  (STEADY, "log"), (WANDERING, "level"), (WANDERING, "root"))  # fmt: skip
 # Without a season none on the logarithm: short series that grow fast are many, and growth carried on there explodes.
 PLAIN_TEXTS = ((FADING, "level"), (FADING, "root"), (STEADY, "level"), (STEADY, "root"), (WANDERING, "level"))
 # Before anything is learned: the middle of the logarithm of each parameter, inputs in seasons, target of variance one.
@@ -47,6 +48,10 @@ STEP_BEGIN = {"C.variance": 0.3, "LIN.variance": -5.0, "RW.variance": -3.0, "IRW
 HORIZONS = {"month": 18, "quarter": 8, "year": 6, "week": 13, "day": 14, "hour": 48, "none": 8}  # as in competitions
 LEAST_SERIES = 5  # of a kind: fewer have no spread to speak of
 NORMAL = 1.4826  # standard deviations in a median distance from the median, of a Gaussian
+SETTLING = 0.5  # what theory expects of it; lengths and kinds of series go together, so an archive alone may mislead
+LEAST_FREEDOM = 2.5  # of Student's t: its variance is there from 2 on
+FREEDOMS = (2.5, 2.75, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0, 60.0)  # tried: from heavy tails to a Gaussian
+BAND_BOUNDS = [(-2.0, 2.0), (-0.5, 0.5), (-2.0, 4.0), (-0.5, 1.5)]  # of log widening, growth, log freedom, settling
 CURVATURE = 1e-3  # step of the free numbers by which a curvature is taken from gradients
 
 
@@ -56,7 +61,7 @@ class LearningPolicy:
 
     rounds: int = 3  # after these, centres move by less than a fifth of their spread
     least_spread: float = 0.3  # no parameter is known better than to a third of itself
-    origins: int = 1  # of forecasts from each series: earlier ones have fewer rows, and bands from there are too wide
+    origins: int = 3  # of forecasts from each series: from one alone bands are those of the year that came then
     least_rows: int = 8  # of a series whose end is held back
     seasons: float = 2.0  # that are left of a series whose end is held back
     most_rows: int = 144  # the last ones of each series: twelve years of months; a prior learns little from more
@@ -153,34 +158,61 @@ def learn_bands(many: Sequence[Series], bare: Experience, horizon: int, policy: 
             count = len(series.values) - back * horizon
             if count >= max(policy.least_rows, policy.seasons * series.season + 2 if series.season > 1 else 0):
                 held.append(_hold_back(series.until(count + horizon), count, bare))
-    if len(held) < 3:
-        return bare
-    steps = np.arange(1, horizon + 1)
+    return bare if len(held) < 3 else fit_bands(held, bare)
+
+
+def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
+    """Return the experience under which what was held back is most probable, with bands that hold what they say."""
+    steps = np.arange(1, held[0].away.shape[1] + 1)
     by_evidence = np.array([each.log_weights for each in held])  # (series, members)
     away, unit = np.array([each.away for each in held]), np.array([each.log_unit for each in held])
-    fewer = np.log([[[USUAL_ROWS / each.rows]] for each in held])  # (series, 1, 1)
+    fewer = np.log([[[1 + FEW_ROWS / each.rows]] for each in held])  # (series, 1, 1)
 
     def loss(numbers: Array) -> float:
-        """Minus the log density of what was held back, each value at its own horizon, under weak priors."""
+        """Minus the log density of what was held back, under weak priors."""
         shares = np.concatenate([numbers[4:], [0.0]])
         wider = numbers[0] + numbers[1] * np.log(steps) + numbers[3] * fewer
         weights = by_evidence + shares
         weights = weights - logsumexp(weights, axis=1, keepdims=True)
-        density = _log_t(away / np.exp(wider), 2.5 + math.exp(numbers[2])) - wider + unit
+        density = _log_t(away / np.exp(wider), LEAST_FREEDOM + math.exp(numbers[2])) - wider + unit
         total = float(logsumexp(weights[:, :, None] + density, axis=1).mean(axis=1).sum())
-        bands = numbers[0] ** 2 + (numbers[1] / 0.2) ** 2 + (numbers[3] / 0.3) ** 2
+        bands = numbers[0] ** 2 + (numbers[1] / 0.2) ** 2 + ((numbers[3] - SETTLING) / 0.2) ** 2
         return 0.5 * float(shares @ shares) + 0.5 * float(bands) - total
 
     begin = np.zeros(4 + len(bare.members) - 1)
-    begin[0], begin[2] = 0.2, math.log(6.0)
-    found = minimize(loss, begin, method="Powell", options={"maxiter": 12, "xtol": 1e-2, "ftol": 1e-5}).x
+    begin[0], begin[2], begin[3] = 0.2, math.log(4.0), SETTLING
+    found = minimize(loss, begin, method="L-BFGS-B", bounds=[*BAND_BOUNDS, *[(-3.0, 3.0)] * (len(begin) - 4)]).x
     shares = np.exp(np.concatenate([found[4:], [0.0]]))
     members = tuple(
         replace(member, weight=float(share)) for member, share in zip(bare.members, shares / shares.sum(), strict=True)
     )
-    widening, growth, settling = math.exp(found[0]), float(found[1]), float(found[3])
-    freedom = min(60.0, 2.5 + math.exp(found[2]))
-    return replace(bare, members=members, widening=widening, growth=growth, settling=settling, freedom=freedom)
+    likely = replace(bare, members=members, widening=1.0, growth=float(found[1]), settling=float(found[3]))
+    logs = by_evidence + np.log([member.weight for member in members])
+    wider = np.array([likely.widen(steps, each.rows) for each in held])[:, None, :]
+    return match_shares(likely, np.exp(logs - logsumexp(logs, axis=1, keepdims=True)), away / wider)
+
+
+def match_shares(likely: Experience, weights: Array, away: Array) -> Experience:
+    """Return the experience whose bands of 80 and of 95 % held so much of what was held back.
+
+    A few series that went astray decide the density of heavy tails, and with it how wide all bands are; how many values
+    lie inside says the same of the others and is not moved by them. away : (series, members, horizon) in deviations.
+    """
+
+    def inside(freedom: float, widening: float, level: float) -> float:
+        narrow = math.sqrt((freedom - 2.0) / freedom)
+        below = np.einsum("sm,smh->sh", weights, stdtr(freedom, away / (widening * narrow)))
+        return float(np.mean(np.abs(below - 0.5) < level / 2))
+
+    best = (math.inf, 1.0, 30.0)
+    for freedom in FREEDOMS:
+        low, high = math.exp(-2.0), math.exp(2.0)
+        for _ in range(20):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if inside(freedom, middle, 0.8) < 0.8 else (low, middle)
+        widening = math.sqrt(low * high)
+        best = min(best, (abs(inside(freedom, widening, 0.95) - 0.95), widening, freedom))
+    return replace(likely, widening=best[1], freedom=best[2])
 
 
 def _hold_back(series: Series, count: int, bare: Experience) -> Held:

@@ -121,14 +121,17 @@ class SeriesModel:
         """Foresee the next steps; `causes` has a row for each where there are known causes."""
         places = self.series.ahead(horizon)
         known = np.empty((horizon, 0)) if causes is None else causes
-        inputs, steps = np.column_stack([places, known]), np.arange(1.0, horizon + 1)
-        wider = self.experience.widen(steps, len(self.series.values))
-        parts = []
+        inputs, parts = np.column_stack([places, known]), []
         with one_thread():
             for fitted, weight in zip(self.members, self.weights, strict=True):
-                middle, deviation = fitted.predict(inputs)
-                parts.append(Part(fitted.scale, middle, wider * deviation, float(weight)))
-        return Mixture(tuple(parts), self.experience.freedom)
+                parts.append(Part(fitted.scale, *fitted.predict(inputs), float(weight)))
+        return mix(parts, self.experience, len(self.series.values))
+
+
+def mix(parts: Sequence[Part], experience: Experience, rows: int) -> Mixture:
+    """Return the forecast of members fitted to that many rows, with the bands that experience says."""
+    wider = experience.widen(np.arange(1.0, len(parts[0].middle) + 1), rows)
+    return Mixture(tuple(replace(part, deviation=wider * part.deviation) for part in parts), experience.freedom)
 
 
 @lru_cache(maxsize=256)
@@ -150,14 +153,14 @@ def fit_series(series: Series, experience: Experience) -> SeriesModel:
                     fitted.append(found)
     if not fitted:
         raise NumericalError("no kernel could be fitted to the series: see whether its values are of a sensible size")
-    return SeriesModel(series, experience, tuple(fitted), weigh(fitted))
+    weights = weigh([each.member for each in fitted], np.array([each.evidence for each in fitted]))
+    return SeriesModel(series, experience, tuple(fitted), weights)
 
 
-def weigh(fitted: Sequence[FittedMember]) -> Array:
+def weigh(members: Sequence[Member], evidence: Array) -> Array:
     """Return weights: those by experience times exp(L tanh(t (evidence - its median) / L)), t TEMPER, L LOUDEST."""
-    evidence = np.array([each.evidence for each in fitted])
     said = LOUDEST * np.tanh(TEMPER * (evidence - np.median(evidence)) / LOUDEST)
-    weights = np.array([each.member.weight for each in fitted]) * np.exp(said)
+    weights = np.array([each.weight for each in members]) * np.exp(said)
     return np.asarray(weights / weights.sum())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mercer.errors import DataWarning, InputError
-from mercer.forecast.calendar import Calendar, make_calendar, read_times
+from mercer.forecast.calendar import Calendar, make_calendar, read_times, show
 from mercer.forecast.model import Series
 from mercer.forecast.public_holidays import Holiday, find_holidays, list_days_of, mark_days
 from mercer.kernels.domains import Array
@@ -144,7 +144,7 @@ def _read_one(name: str, rows: pd.DataFrame, causes: Sequence[str], season: int 
     times, values, known = times[order], values[there][order], known[there][order]
     if (same := np.flatnonzero(np.diff(times) == 0)).size:
         shown = rows["ds"].to_numpy()[there][order][same[0]]
-        raise InputError(f"{called} has two values for {str(shown)[:19]}: add them up or keep one")
+        raise InputError(f"{called} has two values for {show(shown)}: add them up or keep one")
     calendar = make_calendar(times, timeline)
     length = choose_season(season, calendar, times, called)
     places = (times - times[0]) / calendar.step / length
