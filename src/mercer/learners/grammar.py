@@ -511,15 +511,17 @@ class Search:
         )  # fmt: skip
         grown_from = None if parent is None else self.trials.candidates[parent].full_fit
         own = self.own if has_periods(child.expression) else {}
+        parts = len(list(child.expression.leaves()))
+        afresh = parts <= self.racing.afresh_parts or not self.settings.race
         replaced, peaks, noise = False, own, None
         if grown_from is not None:
             noise = grown_from.noise
-            replaced = len(list(child.expression.leaves())) <= len(list(grown_from.expression.leaves()))
+            replaced = parts <= len(list(grown_from.expression.leaves()))
             if not replaced:  # a parent without periods may follow them closely, and then leaves nothing of them over
                 both, nothing = {**unexplained, **own}, np.empty(0)
                 most = self.policy.peaks + 1
                 peaks = {c: in_turn(unexplained.get(c, nothing), own.get(c, nothing))[:most] for c in both}
-        return Entry(child, parent, Task(child.expression, key, noise, replaced, peaks, own, options))
+        return Entry(child, parent, Task(child.expression, key, noise, replaced, peaks, own, options, afresh))
 
     def _periods(self, y: Array) -> dict[int, Array]:
         numbers = [column for column in self.columns if column not in self.context.categories]
@@ -570,7 +572,7 @@ class Search:
                 running = [running[i] for i in promoted]
                 effort = (rung.iterations, rung.starts, number == len(rungs) - 1)
                 data = self.data if rung.sample is None else self._sample(rung.sample)
-                work = {i: (entries[i].task, attempts[i], data, self.engine, *effort) for i in running}
+                work = {i: (entries[i].task, rung.trim(attempts[i]), data, self.engine, *effort) for i in running}
                 for i, reached in self.trials.run(advance, work, depth, number, self.stages + stage, batched=True):
                     attempts[i] = reached
         except (KeyboardInterrupt, OutOfTimeError):
