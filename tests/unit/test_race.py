@@ -151,5 +151,5 @@ def test_a_start_far_behind_the_best_of_its_kernel_ends() -> None:
 def test_a_kernel_of_many_parts_is_not_begun_afresh() -> None:
     few, many = parse("SE(0) + LIN(0)"), parse("SE(0) + LIN(0) + PER(0) + M12(0)")
     search = Search(GrammarSearch(), Context(season(), Exact(), [0]))
-    tasks = [search._enter(Child(k, k, Step("add", k)), None, {}).task for k in (few, many)]  # noqa: SLF001
+    tasks = [search._enter(Child(k, k, Step("add", k)), None, {}).task for k in (few, many)]
     assert [task.afresh for task in tasks] == [True, False]
