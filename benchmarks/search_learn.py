@@ -12,18 +12,28 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.forecast_data import COLLECTIONS, SEASONS, STEPS, draw, read_data
+from mercer.forecast.experience import packaged_priors
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
 from mercer.learners.contract import Context
-from mercer.learners.experience import NO_SEASON, Example, SearchPriors, learn_step
+from mercer.learners.experience import (
+    NO_SEASON,
+    Example,
+    SearchPriors,
+    StepExperience,
+    learn_step,
+    numbers_of_member,
+)
+from mercer.learners.experience import SEASONS as SEASON_STEPS
 from mercer.learners.grammar import GrammarSearch
 
 SEED = 1
@@ -58,6 +68,20 @@ def collect(runs: Path, each: int) -> None:
         print(name, len(values), found["kernel"][:100], flush=True)
 
 
+def complete(kind: str, found: StepExperience) -> StepExperience:
+    """Add numbers that few kernels had from what forecasts learned, and the noise, which is fitted there with a prior.
+
+    By maximum likelihood the noise beside a rough kernel is often zero, which says no more than that it is small.
+    """
+    name, season = ("year", 1) if kind == NO_SEASON else (kind, SEASON_STEPS[kind])
+    numbers: dict[str, tuple[float, float]] = {}
+    for member in packaged_priors().steps[name].members:
+        if member.scale == "level":
+            numbers = {**numbers_of_member(parse(member.kernel), member.prior, season), **numbers}
+    noise = numbers["noise"]
+    return replace(found, numbers={**numbers, **found.numbers, "noise": noise})
+
+
 def write(runs: Path, least_rows: int) -> None:
     """Learn from the kernels found in series of enough rows for BIC to be right about their structure."""
     found = [json.loads(line) for line in (runs / "searches.jsonl").read_text().splitlines()]
@@ -71,9 +95,10 @@ def write(runs: Path, least_rows: int) -> None:
         example = Example(kernel, each["noise"], each["gap"], each["low"], each["span"], season)
         kinds.setdefault(each["kind"] if season else NO_SEASON, []).append(example)
         counts[" ".join(each["name"].split()[:2])] += 1
-    steps = {kind: learn_step(many) for kind, many in sorted(kinds.items())}
+    steps = {kind: complete(kind, learn_step(many)) for kind, many in sorted(kinds.items())}
     drawn = f"{least_rows} rows or more, drawn at random (seed {SEED}), the last {MOST_ROWS} rows of each"
     sources = tuple(f"{name}: training parts of {count} series of {drawn}" for name, count in sorted(counts.items()))
+    sources += tuple(f"the noise, and numbers that few kernels had: {line}" for line in packaged_priors().sources)
     SearchPriors(steps, sources).save(PACKAGED)
     print(PACKAGED, {kind: len(many) for kind, many in kinds.items()})
 

@@ -132,13 +132,6 @@ def test_racing_ends_where_the_whole_search_does():
     assert any(c.status == "raced out" for c in raced.candidates)
 
 
-def test_half_of_a_level_goes_on_after_the_first_steps_but_never_too_few() -> None:
-    rung = Rung(5, 2, margin=1000.0, at_least=3, share=0.5)
-    assert promote([5.0, 1.0, 4.0, 2.0, 3.0, 6.0, 7.0, 8.0], rung) == [1, 2, 3, 4]
-    assert promote([2.0, 1.0, 3.0, 4.0], rung) == [0, 1, 2]
-    assert promote([2.0, 1.0, 3.0, 4.0], rung.without_limits()) == [0, 1, 2, 3]
-
-
 def test_a_start_far_behind_the_best_of_its_kernel_ends() -> None:
     runs = tuple(Run(np.zeros(1), value, "", False, 1, 10) for value in (-5.0, 14.0, 16.0))
     rung = Rung(5, 3, math.inf, 0, starts_margin=20.0)

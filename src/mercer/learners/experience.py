@@ -402,12 +402,13 @@ def from_forecasts(given: ForecastPriors) -> SearchPriors:
         numbers = dict(base.numbers)
         for member in found.members:
             if member.scale == "level":
-                numbers |= _numbers_of_member(parse(member.kernel), member.prior, SEASONS.get(name, 1))
+                numbers |= numbers_of_member(parse(member.kernel), member.prior, SEASONS.get(name, 1))
         steps[kind] = replace(base, numbers=numbers, series=int(found.series))
     return SearchPriors({**usual.steps, **steps}, tuple(given.sources))
 
 
-def _numbers_of_member(kernel: Expression, prior: LearnedPrior, season: int) -> dict[str, tuple[float, float]]:
+def numbers_of_member(kernel: Expression, prior: LearnedPrior, season: int) -> dict[str, tuple[float, float]]:
+    """Return the numbers of a composition for forecasts of which a search has the parts too, lengths in steps."""
     keys, found = list(parts_of(kernel)), dict[str, tuple[float, float]]()
     for path, centre, spread in prior.entries:
         if path == "noise":
@@ -415,7 +416,7 @@ def _numbers_of_member(kernel: Expression, prior: LearnedPrior, season: int) -> 
             continue
         number, name = int(path.split(":")[0]), path.split(".")[-1]
         key = keys[number]
-        if key.rstrip("*") not in KINDS or key.startswith(("LIN", "C")):  # lines begin elsewhere there
+        if key.rstrip("*") not in ("PER", "SE"):  # lines begin elsewhere there, and beside a walk M12 is what is left
             continue
         is_length = name == "lengthscale" and not key.startswith("PER")
         found[f"{key}.{name}"] = centre + (math.log(season) if is_length else 0.0), spread

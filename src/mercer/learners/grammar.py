@@ -119,7 +119,7 @@ class GrammarSearch(Learner):
         "heldout": a fifth of the rows, drawn at random, judges kernels fitted to the others by -2 N times its mean log
         density; the chosen are then fitted to all N rows.
     priors : "experience" (default) is what other series have taught, for series (one column); or what
-        `mercer.learn_priors` returned; or None. By score "evidence" they hold the parameters; without any, weak ones do.
+        `mercer.learn_priors` returned; or None. By "evidence" they hold the parameters; without any, weak ones do.
     max_depth : how many steps from a base kernel; None: until the score no longer improves.
     time_budget : seconds after which the best so far is returned.
     restarts : starting points for each candidate.

@@ -41,12 +41,11 @@ class Rung:
     at_least: int  # this many are promoted in any case
     sample: int | None = None  # where there are many rows, it runs on this many of them
     at_most: int | None = None  # of those within the margin this many of the best
-    share: float = 1.0  # of those who ran before, at most (but never fewer than `at_least`)
     starts_margin: float = math.inf  # by how much the log evidence of a start may be behind the best of its candidate
 
     def without_limits(self) -> Rung:
         """Return the rung with everybody promoted to it, from as many starts."""
-        return replace(self, margin=math.inf, at_most=None, share=1.0, starts_margin=math.inf)
+        return replace(self, margin=math.inf, at_most=None, starts_margin=math.inf)
 
     def trim(self, attempt: Attempt | None) -> Attempt | None:
         """Return an attempt without the starts that are too far behind the best of them to go on."""
@@ -71,8 +70,6 @@ class RacePolicy:
     # evidence after eight steps, at every level of four series
     afresh_parts: int = 3
     starts_margin: float = 20.0  # log evidence that a start may be behind the best of its candidate, and go on
-    close: float = 25.0  # score that one may be behind after the first steps: winners were up to 13 behind
-    share: float = 0.5  # of a level that goes on after the first steps: winners were in its first third
 
     def is_large(self, candidates: int, rows: int) -> bool:
         """Tell whether there are hundreds of candidates on many rows."""
@@ -102,7 +99,7 @@ class RacePolicy:
             )
         rungs = (
             *first,
-            Rung(5, 2, self.close, 10, sample, share=self.share, starts_margin=self.starts_margin),
+            Rung(5, 2, 40.0, 10, sample, starts_margin=self.starts_margin),
             *((Rung(3, 1, 30.0, 6),) if many else ()),
             Rung(10, 1, 8.0, finish + 1),
             Rung(max_iterations, 1, 4.0, finish),
@@ -149,8 +146,7 @@ def promote(scores: Sequence[float], rung: Rung) -> list[int]:
     if not len(order):
         return []
     limit = scores[order[0]] + rung.margin
-    first = order[: max(rung.at_least, math.ceil(rung.share * len(order)))]
-    close = [int(i) for rank, i in enumerate(first) if rank < rung.at_least or scores[i] <= limit]
+    close = [int(i) for rank, i in enumerate(order) if rank < rung.at_least or scores[i] <= limit]
     return sorted(close[: rung.at_most])
 
 
