@@ -24,6 +24,7 @@ from mercer.learners.experience import (
     count_joins,
     find_season,
     from_plain,
+    is_series,
     learn_step,
     packaged_priors,
     parts_of,
@@ -69,6 +70,7 @@ def test_what_is_seldom_is_less_likely():
 def test_priors_of_a_kernel_are_in_its_own_units():
     data = data_of(48)
     known = packaged_priors().for_series(data.X[:, 0], data.y)
+    assert known is not None
     assert known.season is not None
     assert known.season.kind == "month"
     gap = float(data.X[1, 0] - data.X[0, 0])
@@ -97,6 +99,21 @@ def test_there_is_no_season_in_a_curve_in_few_rows_or_where_rows_are_missing():
     data = data_of(60)
     assert find_season(data.X[:9, 0], data.y[:9]) is None
     assert find_season(np.delete(data.X[:, 0], [7, 20, 33]), np.delete(data.y, [7, 20, 33])) is None
+
+
+def test_places_that_are_no_steps_have_no_experience():
+    data = data_of(48)
+    some = np.delete(data.X[:, 0], [7, 20, 33])  # rows may be missing
+    assert is_series(some)
+    days = np.cumsum([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] * 4).astype(float)
+    assert is_series(days)
+    season = find_season(days, data.y)
+    assert season is not None
+    assert season.period == pytest.approx(365, rel=0.01)
+    scattered = np.sort(np.random.default_rng(0).uniform(size=48))
+    assert not is_series(scattered)
+    assert not is_series(np.repeat(np.arange(24.0), 2))
+    assert packaged_priors().for_series(scattered, data.y) is None
 
 
 def test_a_file_keeps_what_was_learned_and_anything_else_is_refused():

@@ -27,7 +27,7 @@ import numpy as np
 from scipy import stats
 
 from mercer.errors import InputError
-from mercer.fitting.periods import typical_gap
+from mercer.fitting.periods import shortest_period, typical_gap
 from mercer.fitting.problem import Problem
 from mercer.fitting.starts import Frame, GaussianPrior, LearnedPrior
 from mercer.fitting.uncertainty import average_evidence
@@ -41,6 +41,7 @@ VERSION = 1
 SEASONS = {"quarter": 4, "day": 7, "month": 12, "hour": 24, "week": 52}  # steps in a season
 NO_SEASON = "none"
 CYCLES = 3  # of a season that a series must show
+UNEVEN = 0.25  # of a step: by how much gaps may differ, as months do
 CHANCE = 0.01  # of a series without a season that has one by the test
 ALIKE = 0.1  # of the variance: patterns that explain it alike
 SMALLEST = 1e-12  # share of the squares of a series below which rounding begins
@@ -121,6 +122,12 @@ class Season:
     period: float
 
 
+def is_series(column: Array) -> bool:
+    """Tell whether places are steps, some of which may be missing: no place twice, and gaps that are whole steps."""
+    gap = typical_gap(column)
+    return gap > 0 and len(np.unique(column)) == len(column) and shortest_period(column) < 3.5 * gap
+
+
 def find_season(column: Array, y: Array) -> Season | None:
     """Return the season of an evenly spaced series, or None: what is left beside a moving average over it repeats.
 
@@ -130,8 +137,9 @@ def find_season(column: Array, y: Array) -> Season | None:
     """
     order = np.argsort(column, kind="stable")
     gap, values = typical_gap(column), y[order]
-    if gap <= 0 or not np.array_equal(np.round((column[order] - column[order][0]) / gap), np.arange(len(y))):
+    if gap <= 0 or np.any(np.abs(np.diff(column[order]) / gap - 1.0) > UNEVEN):
         return None  # a lag is a number of rows
+    gap = float(np.ptp(column)) / (len(y) - 1)  # of all, months having more days and less
     clear: dict[str, float] = {}
     for kind, steps in SEASONS.items():
         if len(y) >= CYCLES * steps:
@@ -214,8 +222,10 @@ class SearchPriors:
     steps: Mapping[str, StepExperience]
     sources: tuple[str, ...] = ()
 
-    def for_series(self, column: Array, y: Array) -> Known:
-        """Return what is known of a series."""
+    def for_series(self, column: Array, y: Array) -> Known | None:
+        """Return what is known of a series; None where the places are no steps of one."""
+        if not is_series(column):
+            return None
         season, frame = find_season(column, y), Frame.of(column[:, None])
         names = [NO_SEASON] if season is None else [season.kind, "month", "quarter"]
         step = next(self.steps[name] for name in [*names, *self.steps] if name in self.steps)

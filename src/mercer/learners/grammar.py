@@ -331,9 +331,8 @@ class Search:
         looked for in all rows. What is weak is left to the levels that follow, on all rows.
         """
         trials, left = self.trials, self.trials.clock.seconds_left
-        settings = replace(
-            self.settings, time_budget=None if left is None else self.policy.sample_share * left, checkpoint=None
-        )
+        budget = None if left is None else self.policy.sample_share * left
+        settings = replace(self.settings, time_budget=budget, checkpoint=None, score=self.criterion.name)
         sample = replace(self.context, data=self._sample(self.racing.sample), kept_share=0.0)
         first = Search(settings, sample, self.data, SAMPLE)
         first.trials.journal = trials.journal

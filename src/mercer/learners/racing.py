@@ -69,7 +69,7 @@ class RacePolicy:
     # parts of a kernel that is begun afresh as well: of four and more, what was begun so was 100 and more behind in log
     # evidence after eight steps, at every level of four series
     afresh_parts: int = 3
-    starts_margin: float = 20.0  # log evidence that a start may be behind the best of its candidate, and go on
+    starts_margin: float = 10.0  # log evidence that a start may be behind the best of its candidate, and go on
 
     def is_large(self, candidates: int, rows: int) -> bool:
         """Tell whether there are hundreds of candidates on many rows."""
