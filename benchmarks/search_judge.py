@@ -20,6 +20,7 @@ import numpy as np
 import mercer
 from benchmarks.forecast_data import COLLECTIONS, SEASONS, Entry, draw, read_data
 from benchmarks.machine import describe
+from benchmarks.machine import lines as machine_lines
 
 SCORES = ("bic", "evidence")
 LEARNED_FROM = 40  # of each collection and kind, drawn with seed 1: no more were ever learned from
@@ -68,7 +69,7 @@ def summarise(results: list[Result]) -> str:
 def write(found: dict[str, list[Result]], path: Path, each: int) -> None:
     """Write the table."""
     head = "| series | score | error / naive | log density | inside 95 % | processor s | parts |"
-    lines = ["# A search by experience", "", "```", *(f"{k:11s} {v}" for k, v in describe().items()), "```", ""]
+    lines = ["# A search by experience", "", "```", *machine_lines(describe()), "```", ""]
     lines += [
         (__doc__ or "").split("\n\n")[-1].strip(),
         "",
