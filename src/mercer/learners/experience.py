@@ -260,6 +260,9 @@ class LearningPolicy:
     most_spread: float = 2.0  # that of the weak priors: beyond it nothing is known
     smoothing: float = 0.5  # added to every count: what was never seen may occur
     most_parts: int = 8
+    # A kind twice in a product is a polynomial, or waves that beat: seldom meant, and wild beyond the data. Searches by
+    # BIC have it more often than that, which is what experience is to mend: a judgement, and not learned.
+    most_again: float = 0.01
 
 
 NORMAL = 1.4826  # standard deviations in a median distance from the median, of a Gaussian
@@ -292,7 +295,8 @@ def learn_step(examples: Sequence[Example], policy: LearningPolicy | None = None
         {k: math.log((parts[k] + more) / total["*" if k.endswith("*") else ""]) for k in places},
         tuple(math.log(count / sum(by_size)) for count in by_size),
         math.log((products + more) / joined), math.log((sums + more) / joined),
-        math.log((again + more) / (products + 2.0 * more)), (sum(periods) + more) / (len(periods) + 2.0 * more),
+        math.log(min((again + more) / (products + 2.0 * more), policy.most_again)),
+        (sum(periods) + more) / (len(periods) + 2.0 * more),
         len(examples),
     )  # fmt: skip
 

@@ -94,7 +94,7 @@ class SearchPolicy:
     interval_iterations: int = 20  # of candidates on the sample, where intervals decide and nobody is raced
     finalists: int = 10  # kernels to average, beside the best of every depth
     least_weight: float = 1e-3  # of a finalist on several columns: less changes no prediction, and costs a matrix
-    prior_rows: int = 100  # of a series up to which experience judges too; more rows speak for themselves
+    prior_rows: int = 100  # of a series up to which experience judges: with more its forecasts were worse than by BIC
     rows_to_forecast: int = 40  # fewer give origins with nothing to learn from
     timing_rows: int = 1000  # at most, on which an evaluation is timed
     # What a time budget is to leave room for. Evaluations: one that is under way when time ends, the last of a fit, the
