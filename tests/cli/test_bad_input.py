@@ -331,7 +331,7 @@ def test_a_score_that_is_none_or_useless(mercer: Mercer, tmp_path: Path) -> None
     name = table(tmp_path / "data.csv", wave_text(24))
     wrong = mercer("discover", name, "--target", "y", "--score", "r2")
     assert wrong.code == 2
-    assert "--score: there is no score 'r2'. There are bic, aic, loo, heldout." in wrong.err
+    assert "--score: there is no score 'r2'. There are auto, bic, aic, evidence, loo, heldout." in wrong.err
     given = mercer("discover", name, "--target", "y", "--kernel", "SE", "--score", "aic")
     assert given.code == 2
     assert "--score: only for a search" in given.err

@@ -12,9 +12,11 @@ from mercer.fitting.problem import FitOptions, Run
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import bind, parse
-from mercer.learners.contract import Context
+from mercer.learners.contract import Context, Step
 from mercer.learners.grammar import GrammarSearch, Search, SearchPolicy
+from mercer.learners.growth import Child
 from mercer.learners.racing import RacePolicy, Rung, Task, advance, promote, rank
+from mercer.learners.trials import Attempt
 from tests.unit.test_grammar import learned, season
 
 RACE = RacePolicy()
@@ -128,3 +130,19 @@ def test_racing_ends_where_the_whole_search_does():
     whole = learned(season(), max_depth=2, average=False, race=False)
     assert raced.fit.log_evidence == pytest.approx(whole.fit.log_evidence, abs=0.5)
     assert any(c.status == "raced out" for c in raced.candidates)
+
+
+def test_a_start_far_behind_the_best_of_its_kernel_ends() -> None:
+    runs = tuple(Run(np.zeros(1), value, "", False, 1, 10) for value in (-5.0, 14.0, 16.0))
+    rung = Rung(5, 3, math.inf, 0, starts_margin=20.0)
+    kept = rung.trim(Attempt(runs, 0, 0.0))
+    assert kept is not None
+    assert [run.value for run in kept.runs] == [-5.0, 14.0]
+    assert rung.trim(None) is None
+
+
+def test_a_kernel_of_many_parts_is_not_begun_afresh() -> None:
+    few, many = parse("SE(0) + LIN(0)"), parse("SE(0) + LIN(0) + PER(0) + M12(0)")
+    search = Search(GrammarSearch(), Context(season(), Exact(), [0]))
+    tasks = [search._enter(Child(k, k, Step("add", k)), None, {}).task for k in (few, many)]
+    assert [task.afresh for task in tasks] == [True, False]

@@ -160,6 +160,7 @@ def choose_kernel(request: Request) -> Any:
     from mercer.kernels import REGISTRY
     from mercer.learners.criteria import CRITERIA
     from mercer.learners.growth import check_operators
+    from mercer.learners.judging import AUTO as AUTO_SCORE
     from mercer.model.fitted import CLASS_KERNELS
 
     kernel, timed = request.learner, (AUTO, NETWORK, FUNCTIONAL, PARTITION)
@@ -195,9 +196,10 @@ def choose_kernel(request: Request) -> Any:
     if unknown or bases == []:
         wrong = f"there is no base kernel {', '.join(map(repr, unknown))}" if unknown else "the list is empty"
         raise InputError(f"--bases: {wrong}. There are {', '.join(REGISTRY)}.")
-    score = "bic" if request.score is None else request.score.lower()
-    if score not in CRITERIA:
-        raise InputError(f"--score: there is no score {request.score!r}. There are {', '.join(CRITERIA)}.")
+    score = AUTO_SCORE if request.score is None else request.score.lower()
+    if score not in (AUTO_SCORE, *CRITERIA):
+        there = ", ".join([AUTO_SCORE, *CRITERIA])
+        raise InputError(f"--score: there is no score {request.score!r}. There are {there}.")
     if request.finalists not in (None, "score", "forward"):
         raise InputError(f"--finalists is score or forward, not {request.finalists!r}.")
     if request.operators is not None:

@@ -178,7 +178,9 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     bases: Annotated[
         str | None, Option(help="Base kernels to search with, as SE,PER,LIN,RQ,M12 (the default).")
     ] = None,
-    score: Annotated[str | None, Option(help="What a search goes by: bic (the default), aic, loo or heldout.")] = None,
+    score: Annotated[
+        str | None, Option(help="What a search goes by: auto (the default), evidence, bic, aic, loo or heldout.")
+    ] = None,
     finalists: Annotated[
         str | None, Option(help="Who wins of the best: by score (the default) or forward (to forecast).")
     ] = None,

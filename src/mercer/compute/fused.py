@@ -11,7 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -86,8 +85,7 @@ def _prepare(
     program: Program, values: Array, shape: int, left: Array, right: Array, even: frozenset[int] = frozenset()
 ) -> _Sweep:
     """Prepare a sweep over points stored by column; `even`: the columns that are evenly spaced, in order."""
-    used = set[int]().union(*map(attrgetter("dims"), program.leaves))
-    tape = build_tape(program, len(used) == 1 and used <= even)
+    tape = build_tape(program, len(program.columns) == 1 and program.columns <= even)
     values = program.widen(values) if program.ties else np.ascontiguousarray(values, dtype=np.float64)
     coef, weight = np.empty(tape.n_sums), np.empty(len(tape.edge_child))
     sweep.prepare(tape.nodes, tape.pool, tape.weight_start, tape.weight_pool, tape.constant, values, coef, weight)

@@ -123,6 +123,19 @@ class Program:
     n_values: int
     ties: tuple[Tie, ...] = ()
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """What tapes are found by, at every evaluation: to go through all nodes each time takes longer than to look."""
+        return hash((self.nodes, self.n_values, self.ties))
+
+    @cached_property
+    def columns(self) -> frozenset[int]:
+        """The columns that some leaf reads."""
+        return frozenset(d for leaf in self.leaves for d in leaf.dims)
+
     @cached_property
     def leaves(self) -> tuple[LeafNode, ...]:
         """The nodes that are leaves."""

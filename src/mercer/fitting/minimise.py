@@ -24,7 +24,7 @@ import numpy as np
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError
 from mercer.fitting.problem import FAILED_VALUE, Evaluations, Fit, FitOptions, Problem, Run, Trail, prepare
-from mercer.fitting.starts import noise_start
+from mercer.fitting.starts import LearnedPrior, noise_start
 from mercer.inference.contract import Data, Engine, Evidence
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
@@ -259,11 +259,25 @@ def starting_points(
     for _ in range(max(wanted * options.draws - len(drawn), wanted * options.draws // 2)):
         values = starts.draw(rng)
         drawn.append(problem.point(values, Gaussian(noise_start(rng)) if noise is None else usual))
+    if isinstance(options.priors, LearnedPrior):  # what was learned of the parts that have no values yet
+        drawn.insert(0, _at_centre(problem, first))
     drawn = [p for p in drawn if not np.array_equal(p, first)]
     if not drawn:
         return [first], 0
-    order = np.argsort(-np.array(screen(problem, drawn, batch, options.until)), kind="stable")
+    found = np.array(screen(problem, drawn, batch, options.until))
+    if problem.prior is not None:
+        found += [problem.prior.log_density(point)[0] for point in drawn]
+    order = np.argsort(-found, kind="stable")
     return [first, *(drawn[i] for i in order[:wanted])], len(drawn)
+
+
+def _at_centre(problem: Problem, first: Array) -> Array:
+    """Return a start with all numbers that are not given at the centre of their prior."""
+    assert problem.prior is not None
+    unset = np.isnan(problem.layout.to_free(problem.starts.known))
+    unset = np.append(unset, [False] * (len(first) - len(unset)))  # the noise is that of the other starts
+    known = np.isfinite(problem.prior.spread)
+    return problem.clip(np.where(unset & known, problem.prior.centre, first))
 
 
 def fit(

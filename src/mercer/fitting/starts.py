@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 
 import numpy as np
@@ -246,7 +247,20 @@ class Starts:
                 self.known[slot.where] = np.nan
         self._peaks: dict[int, Array] = dict(peaks or {})
         self._places: dict[int, Array] = {}
+        self._measured: dict[int, tuple[Array, Array, Array]] = {}
         self.lines = self._find_lines()
+
+    def _measure(self, number: int) -> tuple[Array, Array, Array]:
+        """Typical gap, range and lower end of the columns of an owner, measured once for all draws."""
+        if number not in self._measured:
+            leaf = self.leaves[number]
+            self._measured[number] = measure_columns(leaf, list(leaf.columns), self.frame)
+        return self._measured[number]
+
+    @cached_property
+    def _unset(self) -> list[Slot]:
+        """The slots with a value to draw."""
+        return [slot for slot in self.layout.slots if np.isnan(self.known[slot.where]).any()]
 
     @property
     def complete(self) -> bool:
@@ -266,12 +280,11 @@ class Starts:
     def neutral(self) -> Array:
         """Return the start at which the parts without values change the kernel least: faint terms, flat factors."""
         values = self.draw(None, compensate=False)
-        for slot in self.layout.slots:
+        for slot in self._unset:
             drawn = slot.leaf in self.copies or isinstance(self.leaves[slot.leaf], Surface)
-            if not np.isnan(self.known[slot.where]).any() or drawn or slot.spec.anchored:
+            if drawn or slot.spec.anchored:
                 continue  # a network's weights decide how much its primitives matter; a change has no neutral place
-            leaf = self.leaves[slot.leaf]
-            _, span, low = measure_columns(leaf, list(leaf.columns), self.frame)
+            _, span, low = self._measure(slot.leaf)
             if slot.leaf not in self.layout.held:
                 if slot.spec.name == "variance":
                     values[slot.where] = 0.01
@@ -294,9 +307,8 @@ class Starts:
         """Return a random start, or the typical one."""
         values = self.known.copy()
         terms = max(1, sum(isinstance(leaf, Base) for leaf in self.leaves))
-        for slot in self.layout.slots:
-            if np.isnan(values[slot.where]).any():
-                values[slot.where] = self._parameter(slot, self.leaves[slot.leaf], terms, rng, turn)
+        for slot in self._unset:
+            values[slot.where] = self._parameter(slot, self.leaves[slot.leaf], terms, rng, turn)
         return self._compensate(values) if compensate else values
 
     def _compensate(self, values: Array) -> Array:
@@ -353,7 +365,7 @@ class Starts:
 
     def _parameter(self, slot: Slot, leaf: Owner, terms: int, rng: np.random.Generator | None, turn: int) -> Array:
         columns = list(leaf.columns)
-        gap, span, low = measure_columns(leaf, columns, self.frame)
+        gap, span, low = self._measure(slot.leaf)
         name, unit, size = slot.spec.name, slot.spec.unit, slot.size
         if slot.spec.anchored:
             return low

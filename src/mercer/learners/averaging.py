@@ -20,6 +20,7 @@ from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
 from mercer.fitting.newton import descend
 from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
+from mercer.fitting.starts import LearnedPrior
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import LOG_2_PI
 from mercer.kernels.domains import Array
@@ -40,8 +41,8 @@ WIDEST = 25.0  # bands five times as wide: more means that the kernel cannot for
 
 
 def resume(
-    fit: Fit, data: Data, engine: Engine, iterations: int, priors: bool = False, known_noise: bool = False,
-    until: float | None = None,
+    fit: Fit, data: Data, engine: Engine, iterations: int, priors: bool | LearnedPrior = False,
+    known_noise: bool = False, until: float | None = None,
 ) -> tuple[Problem, Run]:  # fmt: skip
     """Return the problem of fitting the kernel to other rows, and where the optimiser came from the old optimum."""
     options = FitOptions(priors=priors, noise=fit.noise if known_noise else None)
@@ -111,10 +112,10 @@ def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -
 
 
 def forecast(
-    fit: Fit, data: Data, engine: Engine, column: int, priors: bool = False, known_noise: bool = False,
+    fit: Fit, data: Data, engine: Engine, column: int, priors: bool | LearnedPrior = False, known_noise: bool = False,
     until: float | None = None,
 ) -> Forecasts:  # fmt: skip
-    """Refit at every origin, with weak priors if asked, and predict the stretch that follows.
+    """Refit at every origin, with weak or learned priors if asked, and predict the stretch that follows.
 
     known_noise : the noise of the fit was given, and stays. until : when parameters stop to move, by `time.time()`.
     """

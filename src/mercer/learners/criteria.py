@@ -1,6 +1,9 @@
-"""What kernels are compared by: BIC, AIC, rows left out one by one, rows held out. Smaller is better.
+"""What kernels are compared by: BIC, AIC, evidence under priors, rows left out, rows held out. Smaller is better.
 
-    BIC = -2 log p(y) + p log N        AIC = -2 log p(y) + 2 p
+    BIC = -2 log p(y) + p log N      AIC = -2 log p(y) + 2 p      evidence: -2 log of the average of p(y) over priors
+
+Where priors hold the parameters, p log N counts numbers that are known already. Laplace's approximation does not: log
+joint density at the optimum + p/2 log 2 pi - log|H| / 2 (`average_evidence`).
 
 Nowhere else does a number of parameters have a price.
 """
@@ -48,8 +51,13 @@ class Criterion:
 
     @property
     def while_racing(self) -> Criterion:
-        """The criterion for fits that are not finished: rows left out can only judge those that are."""
-        return self if self.by_evidence else AIC
+        """The criterion for fits that are not finished: rows left out, and curvatures, can only judge those that are.
+
+        Where priors hold the parameters BIC asks too much for each, but AIC asks too little of a few rows.
+        """
+        if self.by_evidence:
+            return self
+        return BIC if self is EVIDENCE else AIC
 
     def score(self, log_density: float, parameters: float, rows: float) -> float:
         """Return the score of a log density: of all rows, or of rows left out."""
@@ -102,7 +110,7 @@ LEAVE_ONE_OUT = Criterion("loo", "leave-one-out score")
 HELD_OUT = Criterion("heldout", "held-out score", held_out=0.2)
 EVIDENCE = Criterion("evidence", "-2 log evidence under the priors")  # of `average_evidence`, which has the price in it
 
-CRITERIA: dict[str, Criterion] = {c.name: c for c in (BIC, AIC, LEAVE_ONE_OUT, HELD_OUT)}
+CRITERIA: dict[str, Criterion] = {c.name: c for c in (BIC, AIC, EVIDENCE, LEAVE_ONE_OUT, HELD_OUT)}
 
 
 def criterion(name: str) -> Criterion:

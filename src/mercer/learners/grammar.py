@@ -35,7 +35,7 @@ from mercer.kernels.expression import Base, Expression, build_base, product_of, 
 from mercer.kernels.parameters import layout
 from mercer.learners.averaging import Forecasts, forecast, refit, weigh
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, WholeData, read_time_budget
-from mercer.learners.criteria import BIC, Criterion, criterion
+from mercer.learners.criteria import BIC, criterion
 from mercer.learners.every_column import (
     EveryColumnPolicy,
     find_on,
@@ -43,6 +43,7 @@ from mercer.learners.every_column import (
     kernel_on_each_column,
     kernels_on_every_column,
 )
+from mercer.learners.experience import read_priors, to_plain
 from mercer.learners.growth import (
     LEFT_BEHIND,
     Child,
@@ -58,6 +59,7 @@ from mercer.learners.growth import (
     usual_parts,
 )
 from mercer.learners.intervals import Beginning, IntervalPolicy, IntervalRace, sharpen, with_verdict
+from mercer.learners.judging import AUTO, appoint
 from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for, time_evaluation
 from mercer.learners.simplify import simplify
 from mercer.learners.trials import Attempt, Journal, Trials, fingerprint
@@ -92,6 +94,7 @@ class SearchPolicy:
     interval_iterations: int = 20  # of candidates on the sample, where intervals decide and nobody is raced
     finalists: int = 10  # kernels to average, beside the best of every depth
     least_weight: float = 1e-3  # of a finalist on several columns: less changes no prediction, and costs a matrix
+    prior_rows: int = 100  # of a series up to which experience judges: with more its forecasts were worse than by BIC
     rows_to_forecast: int = 40  # fewer give origins with nothing to learn from
     timing_rows: int = 1000  # at most, on which an evaluation is timed
     # What a time budget is to leave room for. Evaluations: one that is under way when time ends, the last of a fit, the
@@ -111,8 +114,12 @@ class GrammarSearch(Learner):
     bases : symbols of the base kernels to build from, on columns of numbers and dates; categories have CAT.
     operators : "+" adds, "*" multiplies, "r" replaces a base kernel; "|" (on request) changes: CP, CW.
     grammar : "full" applies them to every subexpression, "cks" to the whole kernel only (replacement everywhere).
-    score : "bic" (default), "aic", "loo" (leave one out), or "heldout": a fifth of the rows, drawn at random, judges
-        kernels fitted to the others by -2 N times its mean log density; the chosen are then fitted to all N rows.
+    score : "auto" (default) is "evidence" on few rows of a series, else "bic". "evidence": -2 log evidence averaged
+        over the priors (Laplace), and what a rare structure costs; or "bic", "aic", "loo" (leave one out), or
+        "heldout": a fifth of the rows, drawn at random, judges kernels fitted to the others by -2 N times its mean log
+        density; the chosen are then fitted to all N rows.
+    priors : "experience" (default) is what other series have taught, for series (one column); or what
+        `mercer.learn_priors` returned; or None. By "evidence" they hold the parameters; without any, weak ones do.
     max_depth : how many steps from a base kernel; None: until the score no longer improves.
     time_budget : seconds after which the best so far is returned.
     restarts : starting points for each candidate.
@@ -132,7 +139,7 @@ class GrammarSearch(Learner):
     bases: Sequence[str] = ("SE", "PER", "LIN", "RQ", "M12")
     operators: str = "+*r"
     grammar: Grammar = "full"
-    score: str = "bic"
+    score: str = "auto"
     max_depth: int | None = None
     time_budget: float | None = None
     restarts: int = 3
@@ -144,6 +151,7 @@ class GrammarSearch(Learner):
     max_iterations: int = 200
     buffer: int = 1
     policy: SearchPolicy | None = None
+    priors: Any = "experience"
 
     makes_batches = True
     takes_categories = True
@@ -161,7 +169,8 @@ class GrammarSearch(Learner):
         """
         policy = SearchPolicy(first_parents=1, improvement=0.0, for_luck=0.0, every_column=False, simplify=False)
         bases = ("SE", "LIN", "PER", "RQ")
-        settings = cls(bases, grammar="cks", restarts=4, race=False, average=False, buffer=0, policy=policy)
+        how: dict[str, Any] = {"score": "bic", "priors": None, "race": False, "average": False, "buffer": 0}
+        settings = cls(bases, grammar="cks", restarts=4, policy=policy, **how)
         return replace(settings, **changes)
 
     def learn(self, context: Context) -> Learned:
@@ -176,7 +185,7 @@ class GrammarSearch(Learner):
     @property
     def by_intervals(self) -> bool:
         """A score has bounds where the evidence has."""
-        return criterion(self.score).by_evidence
+        return self.score == AUTO or criterion(self.score).by_evidence
 
     @property
     def seconds_allowed(self) -> float | None:
@@ -186,11 +195,15 @@ class GrammarSearch(Learner):
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
         folder = None if self.checkpoint is None else str(self.checkpoint)
-        return {**super().describe(), "bases": list(self.bases), "checkpoint": folder}
+        given = self.priors if isinstance(self.priors, str) else read_priors(self.priors)
+        priors = given if given is None or isinstance(given, str) else to_plain(given)
+        return {**super().describe(), "bases": list(self.bases), "checkpoint": folder, "priors": priors}
 
     def check(self) -> None:
         """Refuse settings that mean nothing before anything is fitted."""
-        criterion(self.score)
+        if self.score != AUTO:
+            criterion(self.score)
+        read_priors(self.priors)
         self.check_choices(grammar=("full", "cks"), finalists=("score", "forward"))
         if isinstance(self.bases, str) or not isinstance(self.bases, Sequence):
             raise InputError(f"bases must be a list of base kernels such as ['SE', 'PER'], not {self.bases!r}")
@@ -213,18 +226,15 @@ class Search:
 
     def __init__(self, settings: GrammarSearch, context: Context, shown: Data | None = None, stages: int = 0) -> None:
         self.settings, self.context, self.stages = settings, context, stages
-        self.criterion: Criterion = criterion(settings.score)
         self.policy, self.racing = settings.policy or context.policy(SearchPolicy), context.policy(RacePolicy)
+        self.judge = appoint(context, settings.score, settings.priors, self.policy.prior_rows)
+        self.criterion, self.data, self.held_out = self.judge.criterion, self.judge.data, self.judge.held_out
         self.engine, self.columns, self.seed, self.whole = context.engine, context.columns, context.seed, context.whole
-        self.data, self.held_out = self.criterion.divide(context.data, context.seed)
         self.shown = self.data if shown is None else shown
         jobs, clock = context.count_jobs(settings.n_jobs), Clock(settings.time_budget)
         journal = self._open_journal()
         self.trials = Trials(context.report, clock, jobs, backend=context.backend, journal=journal)
-        # all rows, those held out among them, and the share of them that the score is measured on: scaled up to all, it
-        # says no more than they do
-        self.rows = context.data.count if self.whole is None else self.whole.data.count
-        self.share = 1.0 if self.held_out is None else self.held_out.count / self.rows
+        self.rows, self.share = self.judge.rows, self.judge.share
         # columns of numbers, which kernels on every column join, and what stands for each of the others beside these
         self.number_columns = [column for column in self.columns if column not in context.categories]
         self.labels = [build_base("CAT", column) for column in self.columns if column in context.categories]
@@ -321,9 +331,8 @@ class Search:
         looked for in all rows. What is weak is left to the levels that follow, on all rows.
         """
         trials, left = self.trials, self.trials.clock.seconds_left
-        settings = replace(
-            self.settings, time_budget=None if left is None else self.policy.sample_share * left, checkpoint=None
-        )
+        budget = None if left is None else self.policy.sample_share * left
+        settings = replace(self.settings, time_budget=budget, checkpoint=None, score=self.criterion.name)
         sample = replace(self.context, data=self._sample(self.racing.sample), kept_share=0.0)
         first = Search(settings, sample, self.data, SAMPLE)
         first.trials.journal = trials.journal
@@ -463,9 +472,12 @@ class Search:
         for parent in parents:
             kernel = self.trials.candidates[parent].full_fit.expression
             for child in children(kernel, bases, self.settings.operators, self.settings.grammar):
-                known = self.numbers.get(child.key)  # one that was only raced may come from a better start
-                if child.key not in new and (known is None or self.trials.candidates[known].fit is None):
+                number = self.numbers.get(child.key)  # one that was only raced may come from a better start
+                if child.key not in new and (number is None or self.trials.candidates[number].fit is None):
                     new[child.key] = child, parent
+        known = self.judge.known
+        if known is not None:  # what occurs more often comes first: a search may be stopped
+            return sorted(new.values(), key=lambda entry: -known.step.log_frequency(entry[0].expression))
         return list(new.values())
 
     def _parents(self, line: Line, depth: int) -> list[int]:
@@ -507,19 +519,21 @@ class Search:
         starts = self.settings.restarts * (2 if parent is None else 1)  # everything grows from the base kernels
         options = FitOptions(
             starts, draws=self.policy.draws, max_iterations=self.settings.max_iterations, tolerance=1e-9,
-            seed=seed_for(self.seed, key), until=self.trials.clock.until,
+            seed=seed_for(self.seed, key), until=self.trials.clock.until, priors=self.judge.priors_of(child.expression),
         )  # fmt: skip
         grown_from = None if parent is None else self.trials.candidates[parent].full_fit
         own = self.own if has_periods(child.expression) else {}
+        parts = len(list(child.expression.leaves()))
+        afresh = parts <= self.racing.afresh_parts or not self.settings.race
         replaced, peaks, noise = False, own, None
         if grown_from is not None:
             noise = grown_from.noise
-            replaced = len(list(child.expression.leaves())) <= len(list(grown_from.expression.leaves()))
+            replaced = parts <= len(list(grown_from.expression.leaves()))
             if not replaced:  # a parent without periods may follow them closely, and then leaves nothing of them over
                 both, nothing = {**unexplained, **own}, np.empty(0)
                 most = self.policy.peaks + 1
                 peaks = {c: in_turn(unexplained.get(c, nothing), own.get(c, nothing))[:most] for c in both}
-        return Entry(child, parent, Task(child.expression, key, noise, replaced, peaks, own, options))
+        return Entry(child, parent, Task(child.expression, key, noise, replaced, peaks, own, options, afresh))
 
     def _periods(self, y: Array) -> dict[int, Array]:
         numbers = [column for column in self.columns if column not in self.context.categories]
@@ -566,17 +580,18 @@ class Search:
         running = list(range(len(level)))
         try:
             for number, rung in enumerate(rungs):
-                promoted = promote([self._provisional(entries[i].task, attempts[i]) for i in running], rung)
+                so_far = [self.judge.score_so_far(entries[i].task.expression, attempts[i]) for i in running]
+                promoted = promote(so_far, rung)
                 running = [running[i] for i in promoted]
                 effort = (rung.iterations, rung.starts, number == len(rungs) - 1)
                 data = self.data if rung.sample is None else self._sample(rung.sample)
-                work = {i: (entries[i].task, attempts[i], data, self.engine, *effort) for i in running}
+                work = {i: (entries[i].task, rung.trim(attempts[i]), data, self.engine, *effort) for i in running}
                 for i, reached in self.trials.run(advance, work, depth, number, self.stages + stage, batched=True):
                     attempts[i] = reached
         except (KeyboardInterrupt, OutOfTimeError):
             begun = [i for i, attempt in enumerate(attempts) if attempt is not None]
             if begun and self.trials.best is None and not any(a.fit for a in attempts if a is not None):
-                best = min(begun, key=lambda i: self._provisional(entries[i].task, attempts[i]))
+                best = min(begun, key=lambda i: self.judge.score_so_far(entries[i].task.expression, attempts[i]))
                 attempts[best] = advance(entries[best].task, attempts[best], self.data, self.engine, 1, 1, True)
             raise
         finally:  # whatever was finished counts, also when the search is interrupted here
@@ -598,7 +613,7 @@ class Search:
         before, old = line.best, None if line.best is None else self.trials.candidates[line.best]
         if before is not None and old is not None:  # the next ones are compared with it, and start from it
             go_closer = partial(go, SHARPENING)
-            old = self.trials.candidates[before] = sharpen(old, whole, policy, self.seed, go_closer, self._score)
+            old = self.trials.candidates[before] = sharpen(old, whole, policy, self.seed, go_closer, self.judge.score)
         score = math.inf if old is None else old.score
         contest = IntervalRace([e.task for e in entries], whole, self.criterion, score, race, go, policy)
         rung = Rung(self.policy.interval_iterations, ALL_STARTS, math.inf, 0)
@@ -643,32 +658,12 @@ class Search:
             return self.policy.improvement
         return max(self.policy.improvement, self.policy.for_luck * math.log(candidates))
 
-    # -------------------------------------------------------------------------------------------------------- scores
-
-    def _score(self, fit: Fit) -> float:
-        if self.held_out is not None:
-            return self.criterion.score_held_out(fit, self.data, self.held_out, self.engine)
-        return self.criterion.score_fit(fit, self.rows)
-
-    def _provisional(self, task: Task, attempt: Attempt | None) -> float:
-        """The score that a candidate would have if it ended here."""
-        if attempt is None:
-            return 0.0
-        count = layout(task.expression).n_free + 1
-        return self.criterion.while_racing.score(self._expect(attempt), count, self.rows)
-
-    def _expect(self, attempt: Attempt) -> float:
-        """The log evidence so far; of a sample of the rows, what it would come to for all of them."""
-        if attempt.interval is not None:
-            return attempt.interval.lower
-        return attempt.log_evidence * self.rows / attempt.runs[0].rows
-
     def _add(self, line: Line, entry: Entry, attempt: Attempt, depth: int, running: bool, needed: float) -> int:
         """Write a candidate down and return its number; of one tried before, the better fit in its old place."""
         trials, fit, task = self.trials, attempt.fit, entry.task
         if fit is None:
             # what it raced by is no score where the score is another one
-            score = self._provisional(task, attempt) if self.criterion.by_evidence else math.inf
+            score = self.judge.score_so_far(task.expression, attempt) if self.criterion.by_evidence else math.inf
             parameters = layout(task.expression).n_free + 1
             status, message = "raced out", LEFT_BEHIND
             if running:
@@ -676,12 +671,12 @@ class Search:
             if attempt.runs[0].value >= FAILED_VALUE:
                 status, message, score = "failed", "the covariance matrix could not be factorised", math.inf
         else:
-            score = self._score(fit)
+            score = self.judge.score(fit)
             parameters, status, message = fit.parameters, fit.status, fit.message
         found = Candidate(
             fit.expression if fit is not None else entry.child.expression, depth, entry.child.step, entry.parent,
-            self._expect(attempt), parameters, score, status, message, attempt.seconds, fit,
-            attempt.interval, attempt.inducing,
+            self.judge.expect(attempt), parameters, score, status, message, attempt.seconds, fit,
+            attempt.interval, attempt.inducing, criterion=self.criterion.name if self.settings.score == AUTO else "",
         )  # fmt: skip
         number = self.numbers.setdefault(entry.child.key, len(trials.candidates))
         if number == len(trials.candidates):
@@ -737,18 +732,25 @@ class Search:
 
     def _forecast(self, ranked: list[Candidate], column: int) -> tuple[list[Candidate], list[Forecasts] | None]:
         """Forecast with the finalists: with all, or with as many of the best as there is time for."""
-        trials, data = self.trials, self.context.data
+        trials = self.trials
         clock, found, longest = replace(trials.clock, reserve=self.kept), list[Forecasts](), 0.0
         if clock.budget is None:
-            return ranked, self._for_each(ranked, forecast, data, self.engine, column)
+            return ranked, self._forecast_some(ranked, column, None)
         size = effective_n_jobs(trials.jobs)
         while len(found) < len(ranked) and (clock.seconds_left or 0.0) > longest:
             some, started = ranked[len(found) : len(found) + size], clock.seconds
-            found += self._for_each(some, forecast, data, self.engine, column, False, False, clock.until)
+            found += self._forecast_some(some, column, clock.until)
             longest = clock.seconds - started
         if not found and len(ranked) > 1:
             trials.notes.append("there was no time for forecasts of the finalists: the kernels are weighed without")
         return (ranked[: len(found)], found) if found else (ranked, None)
+
+    def _forecast_some(self, some: list[Candidate], column: int, until: float | None) -> list[Forecasts]:
+        def look_ahead(fit: Fit) -> Forecasts:
+            held = self.judge.priors_of(fit.expression)
+            return forecast(fit, self.context.data, self.engine, column, held, False, until)
+
+        return self._for_each(some, look_ahead)
 
     def _finalists(self) -> list[Candidate]:
         """Return the best by score, the winner first, and the best of every depth: simple ones may forecast well."""

@@ -41,6 +41,18 @@ class Rung:
     at_least: int  # this many are promoted in any case
     sample: int | None = None  # where there are many rows, it runs on this many of them
     at_most: int | None = None  # of those within the margin this many of the best
+    starts_margin: float = math.inf  # by how much the log evidence of a start may be behind the best of its candidate
+
+    def without_limits(self) -> Rung:
+        """Return the rung with everybody promoted to it, from as many starts."""
+        return replace(self, margin=math.inf, at_most=None, starts_margin=math.inf)
+
+    def trim(self, attempt: Attempt | None) -> Attempt | None:
+        """Return an attempt without the starts that are too far behind the best of them to go on."""
+        if attempt is None:
+            return None
+        limit = attempt.runs[0].value + self.starts_margin
+        return replace(attempt, runs=tuple(run for run in attempt.runs if run.value <= limit))
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,10 @@ class RacePolicy:
     small_sample: int = 150  # rows of the first rung of a large level, enough to leave most of it behind
     large_level: int = 300  # candidates; several input columns make that many
     grown_starts: int = 2  # of each in a large level on many rows: a kernel of many parts begun afresh is slow
+    # parts of a kernel that is begun afresh as well: of four and more, what was begun so was 100 and more behind in log
+    # evidence after eight steps, at every level of four series
+    afresh_parts: int = 3
+    starts_margin: float = 10.0  # log evidence that a start may be behind the best of its candidate, and go on
 
     def is_large(self, candidates: int, rows: int) -> bool:
         """Tell whether there are hundreds of candidates on many rows."""
@@ -83,7 +99,7 @@ class RacePolicy:
             )
         rungs = (
             *first,
-            Rung(5, 2, 40.0, 10, sample),
+            Rung(5, 2, 40.0, 10, sample, starts_margin=self.starts_margin),
             *((Rung(3, 1, 30.0, 6),) if many else ()),
             Rung(10, 1, 8.0, finish + 1),
             Rung(max_iterations, 1, 4.0, finish),
@@ -91,7 +107,7 @@ class RacePolicy:
         if self.is_large(candidates, rows):
             slots = (None, self.large_level // 2, self.large_level // 4, self.large_level // 15, None, None)
             rungs = tuple(replace(rung, at_most=most) for rung, most in zip(rungs, slots, strict=True))
-        return rungs if race else tuple(replace(rung, margin=math.inf, at_most=None) for rung in rungs)
+        return rungs if race else tuple(rung.without_limits() for rung in rungs)
 
     def rungs_of_few(self, max_iterations: int) -> tuple[Rung, ...]:
         """Return the rungs of kernels of which none is left behind: all starts go a little way, the best to the end."""
@@ -148,6 +164,7 @@ class Task:
     peaks: dict[int, Array]  # periods for the new part: those that the parent, without what was replaced, leaves over
     own_peaks: dict[int, Array]  # periods of the target itself
     options: FitOptions
+    afresh: bool = True  # some starts have nothing of the parent's optimum
 
 
 def seed_for(seed: int, key: str) -> int:
@@ -195,14 +212,14 @@ def _starting_points(
 
     A parent fitted without the new part may have bent itself to do that part's work (a short lengthscale in place of a
     period), and its optimum is then a bad place to start. Where no more starts than those at the parent's optimum are
-    wanted, they are all.
+    wanted, they are all; so they are where the task says so, of a kernel of many parts.
     """
     if task.noise is None:
         points, screened = starting_points(problem, task.options, batch=batch)
         return points, [], screened
     half = replace(task.options, restarts=(task.options.restarts + 1) // 2)
     points, screened = starting_points(problem, half, task.noise, not task.replaced, batch)
-    if most <= half.restarts:
+    if most <= half.restarts or not task.afresh:
         return points[:most], [], screened
     starts = Starts(structure(task.expression), problem.layout, problem.data, task.own_peaks)
     afresh = replace(problem, starts=starts)

@@ -6,8 +6,9 @@ path follows, so that the two pools never ask for more cores than were granted.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -43,13 +44,12 @@ def blas_threads() -> int:
     return 1 if blas is None else max(1, int(blas.num_threads or 1))
 
 
-@contextmanager
-def one_thread(when: bool = True) -> Iterator[None]:
-    """Keep SciPy's BLAS, and so the fused path, on one thread inside the block.
+_inside = threading.local()  # whether this thread is in such a block: one within it has nothing to do
 
-    The setting belongs to the process: blocks may nest, or overlap in several threads; the last one to leave restores.
-    """
-    blas = _scipy_blas() if when else None
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    blas = _scipy_blas()
     if blas is None:
         yield
         return
@@ -59,13 +59,26 @@ def one_thread(when: bool = True) -> Iterator[None]:
             if _Pause.granted > 1:
                 _set_threads(blas, 1)
         _Pause.callers += 1
+    _inside.block = True
     try:
         yield
     finally:
+        _inside.block = False
         with _Pause.lock:
             _Pause.callers -= 1
             if not _Pause.callers and _Pause.granted > 1:
                 _set_threads(blas, _Pause.granted)
+
+
+def one_thread(when: bool = True) -> AbstractContextManager[None]:
+    """Keep SciPy's BLAS, and so the fused path, on one thread inside the block.
+
+    The setting belongs to the process: blocks may nest, or overlap in several threads; the last one to leave restores.
+    """
+    return _one_thread() if when and not getattr(_inside, "block", False) else _NOTHING
+
+
+_NOTHING = nullcontext()
 
 
 @contextmanager
