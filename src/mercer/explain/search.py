@@ -21,7 +21,8 @@ from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate, DataFacts, Plan
-from mercer.learners.criteria import CRITERIA, EVIDENCE, bic, penalty
+from mercer.learners.criteria import BIC, CRITERIA, EVIDENCE, bic, penalty
+from mercer.learners.judging import AUTO
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.partition_sampler import PartitionSampler
 from mercer.model.fitted import Fitted
@@ -157,6 +158,8 @@ def score_name(fitted: Fitted) -> str:
     name = named or settings.get("score", settings.get("selection", "bic"))
     if name == "evidence":
         return "-2 log evidence"
+    if name == AUTO:  # by another one the candidates say it
+        return BIC.label
     return CRITERIA[name].label if name in CRITERIA else "score"
 
 

@@ -676,7 +676,7 @@ class Search:
         found = Candidate(
             fit.expression if fit is not None else entry.child.expression, depth, entry.child.step, entry.parent,
             self.judge.expect(attempt), parameters, score, status, message, attempt.seconds, fit,
-            attempt.interval, attempt.inducing, criterion=self.criterion.name if self.settings.score == AUTO else "",
+            attempt.interval, attempt.inducing, criterion=self.judge.criterion_to_tell(self.settings.score),
         )  # fmt: skip
         number = self.numbers.setdefault(entry.child.key, len(trials.candidates))
         if number == len(trials.candidates):

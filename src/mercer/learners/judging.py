@@ -40,6 +40,10 @@ class Judge:
         """Of all rows, those that the score is measured on: scaled up to all, it says no more than they do."""
         return 1.0 if self.held_out is None else self.held_out.count / self.rows
 
+    def criterion_to_tell(self, asked: str) -> str:
+        """Return the name of the criterion where the score that was asked for does not say it; "auto" is mostly BIC."""
+        return self.criterion.name if asked == AUTO and self.criterion is not BIC else ""
+
     def priors_of(self, kernel: Expression) -> bool | LearnedPrior:
         """Return what holds the numbers of a kernel while it is fitted; without experience, weak priors."""
         if not self.by_priors:
