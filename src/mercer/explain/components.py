@@ -669,7 +669,8 @@ def find_interactions(subject: Subject, suspicious: bool, can_see: bool) -> list
     likely = {names: weight / total for names, weight in found.items() if weight > total / 2}
     if likely:
         return [Claim("interaction", subject.target, names, certainty=sure) for names, sure in likely.items()]
-    rows, noise = subject.data.count, subject.noise_variance
-    if found or suspicious or not can_see or (most > LOST_IN_NOISE * noise and rows * most > SEEN * noise):
+    noise = subject.noise_variance
+    large = most > max(LOST_IN_NOISE * noise, SEEN / subject.data.count * noise, MINOR * subject.variance)
+    if found or suspicious or not can_see or large:
         return []
     return [Claim("no interaction", subject.target, evidence=ClaimEvidence(rows=subject.data.count))]
