@@ -180,7 +180,8 @@ def _shapes(results: dict[str, Any]) -> list[str]:
         "(before its weights followed their gradient: in 31 of 60 regression, 16 of 40 synthetic). `plain` is that",
         "kernel on the same splits: for classes the kernel inside at the same lengthscales, for regression the same",
         "search without shapes (`KernelFunctional(subspaces=0)`). Errors, %, summed negative log densities, RMSE in a",
-        "stretch held out: smaller is better. All is chosen on training rows only; `notes_` of a model says what.", "",
+        "stretch held out: smaller is better. All is chosen on training rows only; `notes_` of a model says what. The",
+        "tables of real data, splits 0 to 9, are of the state before bands and the price of a shape (below).", "",
         *_table(SHAPE_HEADS, rows), "",
         "- real sets where a functional that is not the plain kernel is better on the test rows, by the means: "
         f"{len(won)} of {sum(row[0] not in WAVES for row in rows)} ({', '.join(won) or 'none'}; asked: 3 of 20);",
