@@ -47,7 +47,6 @@ measured here was chosen on training rows only.
 """
 
 
-CHECKED_FROM = 10  # the first split that nothing was chosen by
 WAVES_REMARK = r"""
 Why sinc stayed plain before: its spectrum is flat up to an edge, and a series of powers without weights below zero
 only adds frequencies to those of the kernel inside. Weights of either sign, as bands of frequencies, take some away.
@@ -70,12 +69,11 @@ any kernel; a stretch held out shows more.
 
 def write_report(done: dict[str, Any], published: dict[str, Any], path: Path) -> str:
     """Write and return the page."""
-    results = {key: entry for key, entry in done["results"].items() if _split_of(key) < CHECKED_FROM}
-    untouched = {key: entry for key, entry in done["results"].items() if _split_of(key) >= CHECKED_FROM}
+    results = done["results"]
     steps = ", ".join(f"{name}={value}" for name, value in done["steps"].items())
     parts = ["# Kernel functional optimisation", PROTOCOL.strip(), f"Steps of the search: {steps}.", ""]
     parts += _shapes(results)
-    parts += _untouched(untouched)
+    parts += _untouched(done.get("untouched", {}))
     parts += _classification(results, published)
     parts += _regression(results, published)
     parts += _synthetic(results, published)
@@ -85,11 +83,6 @@ def write_report(done: dict[str, Any], published: dict[str, Any], path: Path) ->
     text = "\n".join(parts).rstrip() + "\n"
     path.write_text(text, encoding="utf-8")
     return text
-
-
-def _split_of(key: str) -> int:
-    """Return the split of a result, 0 where it has none."""
-    return int(key.split("/")[2]) if key.count("/") > 1 else 0
 
 
 def _machines(done: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
