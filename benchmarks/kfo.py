@@ -45,6 +45,7 @@ STEPS = {"subspaces": 5, "iterations": 10}
 PLAIN = {"subspaces": 0}  # the same without a search for a shape: the kernels inside as they are
 SEED = 0
 FOLDS = 5
+CHECKED_FROM = 10  # the first split that nothing was chosen by
 FOLDED = 2  # seeds of each wave that are also divided into folds
 BASELINES: dict[str, dict[str, Any]] = {
     "rbf": {"kernel": "rbf"}, "c-linear": {"kernel": "linear"}, "nu-linear": {"kernel": "linear", "nu": "auto"},
@@ -349,7 +350,8 @@ def main() -> None:
     machines, results = done.setdefault("machines", {}), done.setdefault("results", {})
     done["steps"] = STEPS
     machine, failed, left = describe(), 0, 0
-    waiting = {name: call for name, call in jobs_of(arguments, results).items() if name not in results}
+    untouched = done.setdefault("untouched", {})  # splits that nothing was chosen by, apart from the others
+    waiting = {n: call for n, call in jobs_of(arguments, results | untouched).items() if n not in results | untouched}
     for name, result in in_turn(waiting, arguments.workers, until):
         if result is None:
             left += 1
@@ -357,7 +359,10 @@ def main() -> None:
             failed += 1
             print(name, result["failed"], flush=True)
         else:
-            results[name], machines[name.split("/")[0]] = result, machine
+            part, split = name.split("/")[0], name.split("/")[2] if name.count("/") > 1 else "0"
+            apart = int(split) >= CHECKED_FROM
+            (untouched if apart else results)[name] = result
+            machines[f"{part}, splits from {CHECKED_FROM} on" if apart else part] = machine
             written(done, arguments.out)
             print(name, json.dumps(result)[:300], flush=True)
     from benchmarks.kfo_report import write_report

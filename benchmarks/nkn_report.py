@@ -66,6 +66,12 @@ starts (8 to 12 of the 20 largest within a group, seeds 200 and 201) or networks
 tell either: of SE on two groups of five, four random divisions and the true one have log evidences of -673 to -665 and
 -666 (seed 200), -683 to -679 and -678 (seed 201), and leave-one-out scores of -655 to -644 and -631, -663 to -651 and
 -651. Of the first 20 terms that the paper prints for this function 8 lie within a group: k7 is in most.
+
+Nor does a sampler of partitions, which asks nothing else than what joins (`PartitionSampler(steps=150, burn_in=50,
+families=["SE"])`, seeds 300 to 304, 100 rows, 4 to 7 s each): of the ten pairs of columns that most probably act
+together 6, 5, 10, 4 and 4 lie within a group, 4.4 by chance; in 4 draws of 5 it says that 100 rows do not settle it.
+Of the 16 pairs that it is sure of (at least 90 %) 10 lie within: "sure" is too strong there. The function has no noise,
+and a kernel of two columns fits 100 rows about as well as the true one of five.
 """.splitlines()
 
 Results = dict[str, Any]
@@ -321,7 +327,7 @@ def _recovery(results: Results) -> list[str]:
         lines += [f"- transformed, {count} rows: at least 17 of 20 within one group in {by[0]} of {len(cells_of)} "
                   f"seeds by coefficient, in {by[1]} taken apart (target 4 of 5); groups recovered by coefficient (18 "
                   f"of 20, some joining in each) in {_recovered(found[kind])}."] if cells_of else []  # fmt: skip
-    return [*lines, "", *RECOVERY_REMARKS]
+    return [*lines, "", *RECOVERY_REMARKS, ""]
 
 
 def _joining(verdict: Results) -> str:

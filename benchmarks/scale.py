@@ -2,6 +2,7 @@
 
     python -m benchmarks.scale --data FOLDER --part brackets [--only solar,mauna,concrete,power_plant]
     python -m benchmarks.scale --data FOLDER --part search [--jobs 2] [--device cuda] [--exact]
+    python -m benchmarks.scale --data FOLDER --part defaults
     python -m benchmarks.scale --data FOLDER                 # all parts of this file and of benchmarks/scale_engine.py
 
 A part is a function of the arguments that returns plain data with a "protocol"; PARTS is the table of them. Results:
@@ -14,6 +15,9 @@ import argparse
 import json
 import math
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -158,7 +162,36 @@ def told() -> Callable[[Any], None]:
     return report
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {"brackets": brackets, "search": search, **scale_engine.PARTS}
+def defaults(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    """`mercer discover power_plant.csv --target PE`, nothing else said: what it names, and its BIC on scaled data."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "mercer", "discover", str(Path(arguments.data) / FILES["power_plant"])]
+        started, worked = time.perf_counter(), sum(os.times()[2:4])
+        subprocess.run([*command, "--target", "PE", "--out", folder], check=True)
+        seconds, cpu = time.perf_counter() - started, sum(os.times()[2:4]) - worked
+        yield "power_plant", {**read_answer(Path(folder)), "seconds": seconds, "cpu_seconds": cpu}
+
+
+def read_answer(folder: Path) -> dict[str, Any]:
+    """Return what `mercer discover` left in a folder: its first answer, its words for inputs, and its BIC."""
+    said = json.loads((folder / "explanation.json").read_text())
+    model = mercer.load(folder / "model.mercer")
+    found, shift = ends(model), len(model.y_train_) * math.log(float(np.std(model.y_train_)))
+    return {
+        **found,
+        "log_evidence": [end + shift for end in found["log_evidence"]],  # as if the target had been standardised
+        "bic": [end + shift for end in found["bic"]],
+        "load": os.getloadavg()[0],
+        "chosen": said["chosen"]["sentence"],
+        "answers": [answer["sentence"] for answer in said["answers"] if answer["question"] == "inputs"],
+        "inputs": [effect["sentence"] for effect in said["effects"]] + said["interactions"],
+        "held_out": said["held_out"]["sentence"],
+    }
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
+    "brackets": brackets, "search": search, "defaults": defaults, **scale_engine.PARTS,
+}  # fmt: skip
 
 
 def main() -> None:

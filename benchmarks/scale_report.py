@@ -16,9 +16,9 @@ GAP = 0.01
 def write_report(done: dict[str, Any], path: Path) -> str:
     """Write and return the report."""
     rows = ["# Scale", ""]
-    rows += _brackets(done) + _search(done.get("search", {}))
+    rows += _brackets(done) + _search(done.get("search", {})) + _defaults(done.get("defaults", {}))
     for part, found in done.items():
-        if part not in ("brackets", "search"):
+        if part not in ("brackets", "search", "defaults"):
             rows += [f"## {part}", "", _machine(found[""]), ""]
             rows += ["```", json.dumps({k: v for k, v in found[""].items() if k != "machine"}, indent=1), "```", ""]
     text = "\n".join(rows)
@@ -75,6 +75,24 @@ def _engines(row: dict[str, Any]) -> str:
 
 def _yes(answer: bool) -> str:
     return "yes" if answer else "no"
+
+
+def _defaults(found: dict[str, Any]) -> list[str]:
+    lines: list[str] = []
+    for row in found.values():
+        lines += [
+            "## `mercer discover power_plant.csv --target PE`", "", _machine(row), "",
+            f"{row['chosen']}", "",
+            f"- {row['seconds']:.0f} s ({row['cpu_seconds']:.0f} s of processor time), load {row['load']:.1f} at its "
+            "end; asked for: at most 720 s on two cores",
+            f"- BIC (log p - p/2 log N, target standardised, {row['parameters']} parameters) {row['bic'][0]:.1f} / "
+            f"{row['bic'][1]:.1f}; asked for: at least 1800",
+            f"- said first: {' '.join(row['answers'])} Asked for: AT, V and RH are named.",
+            f"- said of inputs: {' '.join(row['inputs'])}",
+            f"- {row['held_out']}",
+            *(f"- {remark}" for remark in row.get("remarks", [])), "",
+        ]  # fmt: skip
+    return lines
 
 
 def _search(found: dict[str, Any]) -> list[str]:

@@ -9,7 +9,8 @@ mean squared error in the hole by the variance there. The hole is cut out before
 same settings for both pictures, seeds 0 to 4, all printed; the seconds are those of `fit` and of `fill` with bands.
 
 Every run is a process of its own with `--threads` threads and one file in the folder `--runs`; one that is there is not
-run again. `--jobs` of them run at a time. Results: benchmarks/results/textures.json, .md, .png.
+run again. `--jobs` of them run at a time. Results: benchmarks/results/textures.json, .md, .png; runs that are there but
+have no file are kept in the table, and the picture is drawn where seed 0 of all kernels has one.
 """
 
 from __future__ import annotations
@@ -156,15 +157,17 @@ def markdown(records: list[dict[str, Any]], periodic: dict[str, dict[str, float]
         f"PER at most {ASKED['plate', 'PER']} (plate), each within {MOST_SECONDS} s on two cores. The pictures of NKN "
         f"in its authors' repository have {AUTHORS['plate']} and {AUTHORS['pave']}.", "",
         "![Both pictures, the hole, and what each kernel makes of it with seed 0](textures.png)", "",
-        f"| picture | kernel | {' | '.join(f'seed {seed}' for seed in range(SEEDS))} | asked | most seconds |",
-        "|---|---|" + "---|" * SEEDS + "---|---|",
+        f"| picture | kernel | {' | '.join(f'seed {seed}' for seed in range(SEEDS))} | asked | most seconds "
+        "| of a processor |",
+        "|---|---|" + "---|" * SEEDS + "---|---|---|",
     ]  # fmt: skip
     for picture in PICTURES:
         for kernel in KERNELS:
             rows = {r["seed"]: r for r in records if (r["picture"], r["kernel"]) == (picture, kernel)}
             errors = [f"{rows[seed]['smse']:.3f}" if seed in rows else "" for seed in range(SEEDS)]
             most, asked = max((r["seconds"] for r in rows.values()), default=0.0), ASKED.get((picture, kernel), "")
-            lines.append(f"| {picture} | {kernel} | {' | '.join(errors)} | {asked} | {most:.0f} |")
+            work = max((r["processor seconds"] for r in rows.values()), default=0.0)
+            lines.append(f"| {picture} | {kernel} | {' | '.join(errors)} | {asked} | {most:.0f} | {work:.0f} |")
     for picture, best in periodic.items():
         lines += [
             "", "Of all products of two strictly periodic functions (`--periodic`, least squares, the periods chosen "
@@ -172,19 +175,25 @@ def markdown(records: list[dict[str, Any]], periodic: dict[str, dict[str, float]
             f"{best['rows period']:.1f} and {best['columns period']:.1f} pixels: about that is what PER can reach.",
         ]  # fmt: skip
     lines += [
-        "", "| picture | kernel | seed | log evidence | seconds | processor seconds | inside 95 % bands | remark |",
-        "|---|---|---|---|---|---|---|---|",
+        "",
+        "| picture | kernel | seed | measured | log evidence | seconds | of a processor | inside 95 % bands | remark |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for r in records:
         lines.append(
-            f"| {r['picture']} | {r['kernel']} | {r['seed']} | {r['log evidence']:.0f} | {r['seconds']:.1f} "
+            f"| {r['picture']} | {r['kernel']} | {r['seed']} | {r['machine']['date'][:10]} "
+            f"| {r['log evidence']:.0f} | {r['seconds']:.1f} "
             f"| {r['processor seconds']:.0f} | {r['inside 95 %']:.3f} | {'; '.join(r['notes'])} |"
         )
     if records:
         about = [r["machine"] for r in records]
         lines += ["", f"{records[0]['threads']} threads a run.", "", "```", *machine.lines(about[-1]), "```"]
         loads = [each["load average"] for each in about]
-        lines += ["", f"Load average at the ends of the runs: {min(loads)} to {max(loads)}."]
+        lines += [
+            "",
+            f"Load average at the ends of the runs: {min(loads)} to {max(loads)}. Where it is above two, "
+            "seconds say more of the others on the machine.",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -233,7 +242,8 @@ def main() -> None:
         carry_out(TextureRun(picture, kernel, int(seed)), options.data, options.runs, options.device)
         return
     file = RESULTS / "textures.json"
-    periodic = json.loads(file.read_text())["periodic"] if file.exists() else {}
+    before = json.loads(file.read_text()) if file.exists() else {"runs": [], "periodic": {}}
+    periodic = before["periodic"]
     if options.periodic:
         periodic = {name: fit_periodic(read_picture(options.data, name)) for name in PICTURES}
     elif not options.table:
@@ -241,11 +251,14 @@ def main() -> None:
         carry_out_all([TextureRun(p, k, s) for s in range(options.seeds) for k in wanted for p in PICTURES], options)
     found = read_runs(options.runs)
     order = {name: place for place, name in enumerate([*PICTURES, *KERNELS])}
-    runs = sorted(found, key=lambda run: (order[run.picture], order[run.kernel], run.seed))
-    records = [found[run][0] for run in runs]
+    known = {TextureRun(each["picture"], each["kernel"], each["seed"]): each for each in before["runs"]}
+    known |= {run: record for run, (record, _) in found.items()}  # what was not run again is kept, with its date
+    runs = sorted(known, key=lambda run: (order[run.picture], order[run.kernel], run.seed))
+    records = [known[run] for run in runs]
     file.write_text(json.dumps({"runs": records, "periodic": periodic}, indent=1))
     (RESULTS / "textures.md").write_text(markdown(records, periodic))
-    draw(found, options.data, RESULTS / "textures.png")
+    if all(TextureRun(picture, kernel, 0) in found for picture in PICTURES for kernel in KERNELS):
+        draw(found, options.data, RESULTS / "textures.png")
     print(markdown(records, periodic))
 
 

@@ -51,6 +51,18 @@ def test_an_idle_factor_makes_no_interaction(idle: str) -> None:
     assert component.sentence.endswith("varying over a lengthscale of 7.00, hardly changing with wind.")
 
 
+@pytest.mark.parametrize("strength", [0.0, 0.6])
+def test_a_small_interaction_that_rows_can_show_is_not_denied(strength: float) -> None:
+    """It is less than a hundredth of the variance, but a third of the noise, and there are 300 rows."""
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(-1, 1, (2, 300))
+    y = 5 * a + b + strength * a * b + rng.normal(0, 0.3, 300)
+    lines = " + ".join(f"LIN({name}, variance=fixed(1), offset=fixed(0))" for name in "ab")
+    kernel = f"{lines} + SE(a, b, variance=fixed(0.1), lengthscale=fixed([2, 2]))"
+    explanation = told(kernel, pd.DataFrame({"a": a, "b": b}), y, noise=0.09)
+    assert ("acts by itself" in " ".join(explanation.interactions)) == (strength == 0.0)
+
+
 def test_a_real_interaction_is_told() -> None:
     factor = "LIN(wind, variance=fixed(0.1), offset=fixed(0))"
     explanation = told(f"{SMOOTH} * {factor}", TABLE, WAVE * TABLE["wind"] / 5 + NOISE)

@@ -7,14 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 import mercer
 from mercer import KernelFunctional
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
-from mercer.kernels.expression import contains
-from mercer.kernels.functional import Functional
+from mercer.kernels import parse
+from mercer.kernels.expression import contains, find_all
+from mercer.kernels.functional import Functional, count_dimensions
+from mercer.kernels.parameters import bind, layout, values_of
 from mercer.learners.bayesian import (
     ObjectiveValue,
     SubspacePlan,
@@ -28,8 +33,17 @@ from mercer.learners.bayesian import (
     ucb_weight,
 )
 from mercer.learners.contract import Context
-from mercer.learners.kernel_space import LADDER, LARGE_GRID, build_space, choose_grid, expand_in_powers, hyperkernel
-from mercer.learners.kfo import rounding_variance
+from mercer.learners.kernel_space import (
+    LADDER,
+    LARGE_GRID,
+    add_series,
+    build_space,
+    choose_grid,
+    expand_in_powers,
+    hyperkernel,
+    make_bands,
+)
+from mercer.learners.kfo import FunctionalPolicy, rounding_variance
 
 GRID = np.append(np.linspace(0.0, 0.95, 39), 1.0)
 
@@ -82,6 +96,72 @@ def test_routes_to_a_definite_kernel() -> None:
             assert math.isclose(sum(weights), 1.0, abs_tol=1e-6)
     signs = [min(space.series(space.draw(rng), "spectrum")[1]) for _ in range(10)]
     assert min(signs) < 0
+
+
+@pytest.mark.parametrize("inside", ["SE(0)", "SE(0, 1, 2)", "PER(0)", "SE(0) * PER(1)"])
+@pytest.mark.parametrize("degree", [4, 6])
+def test_bands_of_frequencies_are_kernels_at_any_lengthscale(inside: str, degree: int) -> None:
+    kernel, rng = bind(parse(inside), 3), np.random.default_rng(2)
+    dimensions = count_dimensions(kernel)
+    assert dimensions == {"SE(0)": 1, "SE(0, 1, 2)": 3, "PER(0)": 2, "SE(0) * PER(1)": 3}[inside]
+    for powers, weights in make_bands(degree, dimensions):
+        band = Functional(kernel, powers, weights)
+        assert band.definite
+        assert math.isclose(sum(weights), 1.0, rel_tol=1e-6)
+        assert len(weights) == 1 or min(weights) < 0
+        for size in (2.0, 8.0, 40.0):
+            free = rng.normal(math.log(size), 0.3, layout(band).n_free)
+            values = layout(band).from_free(free, values_of(band))
+            gram = fused.gram(compile_program(band), values, rng.normal(size=(50, 3)))
+            assert np.linalg.eigvalsh(gram)[0] > -1e-7 * gram[0, 0]
+
+
+def test_what_makes_no_kernel_is_seen() -> None:
+    assert not Functional(bind(parse("SE(0)"), 1), (1, 2), (2.0, -1.0)).definite  # its high frequencies are below zero
+    assert Functional(bind(parse("SE(0)"), 1), (1, 2), (-0.5, 1.0)).definite
+    assert not Functional(bind(parse("SE(0, 1)"), 2), (1, 2), (-0.6, 1.0)).definite  # one column would bear -0.7
+    assert not Functional(bind(parse("M32(0)"), 1), (1, 2), (-0.5, 1.0)).definite  # not known
+    assert not Functional(bind(parse("SE(0)"), 1), (0, 1), (-0.1, 1.0)).definite
+
+
+def test_bands_make_up_a_power() -> None:
+    """u^(M/j) is a sum of bands, so that a search can begin with it."""
+    bands = make_bands(6, 2)
+    u = np.linspace(0.5, 1.0, 60)
+    basis = np.column_stack([(u[:, None] ** np.array(powers)) @ np.array(weights) for powers, weights in bands])
+    for j in range(1, 7):
+        sizes, left = nnls(basis, u ** (60 // j))
+        assert left < 1e-6
+        powers, weights = add_series(bands, sizes)
+        np.testing.assert_allclose((u[:, None] ** np.array(powers)) @ np.array(weights), u ** (60 // j), atol=1e-5)
+
+
+def test_a_functional_with_a_sharp_end_of_its_spectrum_is_found() -> None:
+    """Waves of all frequencies up to one: a series without weights below zero does no better than SE itself."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(0, 10, 80)
+    waves = [rng.normal() * np.cos(2 * np.pi * f * x + rng.uniform(0, 6)) for f in np.linspace(0.1, 1.0, 25)]
+    y = np.sum(waves, axis=0) + 0.05 * rng.normal(size=80)
+    found = []
+    for bands in (0, 6):
+        policy = FunctionalPolicy(bands=bands)
+        learner = KernelFunctional("se-harmonic", subspaces=1, iterations=1, tuning=0, policy=policy)
+        found.append(mercer.GPRegressor(learner, random_state=0).fit(x[:, None], y))
+    assert found[1].log_evidence_ > found[0].log_evidence_ + 2
+    (functional,) = find_all(found[1].kernel_, Functional)
+    assert min(functional.weights) < 0
+    assert functional.definite
+    assert "the functional" in found[1].notes_[0]
+
+
+def test_a_changing_pattern_begins_with_one_that_repeats() -> None:
+    """A period that SE*PER alone misses is found by way of PER, and the functional is one of what repeats."""
+    x = np.linspace(-15, 15, 121)
+    y = np.sinc(x + 10) + np.sinc(x) + np.sinc(x - 10) + 0.03 * np.random.default_rng(5).normal(size=121)
+    learner = KernelFunctional(subspaces=0)
+    model = mercer.GPRegressor(learner, random_state=0).fit(x[:, None], y)
+    assert [leaf.symbol for leaf in model.kernel_.leaves()] == ["SE", "PER"]
+    assert math.isclose(list(model.kernel_.leaves())[1].value("period"), 10.0, rel_tol=0.02)
 
 
 def test_a_large_grid_is_decomposed_by_random_projections() -> None:

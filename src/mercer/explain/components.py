@@ -19,6 +19,7 @@ from mercer.compute import fused
 from mercer.errors import NumericalError
 from mercer.explain import phrases
 from mercer.explain.categories import LevelEffect, measure_levels, rows_by_level
+from mercer.explain.checks import SEEN
 from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence, round_all
 from mercer.explain.gathering import (
     ComponentKind,
@@ -60,6 +61,7 @@ AVERAGE = 0.1  # of its swing over the data: what is nearer to its average has r
 AT_REST = 0.05  # of its swing over the data: a component that moves less beyond them stays where it is
 STEPS = 41
 MOST_EXCHANGED = 500  # rows that say how much an input matters
+LOST_IN_NOISE = 0.1  # of its variance: what inputs do together and is less may be the wiggles of a fit
 TWICE = 2.0  # standard deviations of a difference: a move that is smaller is none
 FOUR_TIMES, LEAST_TURN = 4.0, 0.15  # a turn is sought at all places and needs more; of the whole: a smaller is none
 MOSTLY_WITH_OTHERS = 0.25  # of the variance that goes with an input: with less by itself, it acts with others
@@ -651,19 +653,24 @@ def find_interactions(subject: Subject, suspicious: bool, can_see: bool) -> list
 
     Where kernels are averaged, how sure it is that inputs act together is the sum of the weights of the kernels that
     join them. That none do needs errors that do not go with products of inputs (else `suspicious`), and rows enough to
-    see that.
+    see that; and what the kernels do with inputs together must be lost in the noise.
     """
     if len(subject.table_columns) < 2:
         return []
     found: dict[tuple[str, ...], float] = {}
+    most = 0.0
     for kernel in subject.heard:
-        joined = [name_joined(subject, part, judge_joint(subject, kernel, part)) for part in kernel.parts]
+        joints = [judge_joint(subject, kernel, part) for part in kernel.parts]
+        most = max([most, *(joint.together for joint in joints)])
+        joined = [name_joined(subject, part, joint) for part, joint in zip(kernel.parts, joints, strict=True)]
         for names in dict.fromkeys(names for names in joined if len(names) > 1):
             found[names] = found.get(names, 0.0) + kernel.within
     total = sum(kernel.within for kernel in subject.heard)
     likely = {names: weight / total for names, weight in found.items() if weight > total / 2}
     if likely:
         return [Claim("interaction", subject.target, names, certainty=sure) for names, sure in likely.items()]
-    if found or suspicious or not can_see:
+    noise = subject.noise_variance
+    large = most > max(LOST_IN_NOISE * noise, SEEN / subject.data.count * noise, MINOR * subject.variance)
+    if found or suspicious or not can_see or large:
         return []
     return [Claim("no interaction", subject.target, evidence=ClaimEvidence(rows=subject.data.count))]

@@ -287,7 +287,7 @@ def _exchange(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> J
         )
         return _settle(subject, kernel, part, replace(joint, apart=flat))
     rows = subject.data.X[np.random.default_rng(0).permutation(subject.data.count)[:EXCHANGED]]
-    count, idle, shares = len(rows), list[int](), list[float]()
+    count, idle, shares, most = len(rows), list[int](), list[float](), 0.0
     for own in sets.values():
         mixed = np.tile(rows, (count, 1))  # row i * count + j has `own` from row i, the other columns from row j
         mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
@@ -299,9 +299,11 @@ def _exchange(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> J
         if alone + together < NO_PART:
             idle += own
         shares.append(together)
+        most = max(most, float(rest.var()))
     least = max(TOGETHER, OF_LARGEST * max(shares))
     apart = [d for own, together in zip(sets.values(), shares, strict=True) if together < least for d in own]
-    return _settle(subject, kernel, part, Joint(frozenset(idle), len(apart) == len(part.columns), frozenset(apart)))
+    joint = Joint(frozenset(idle), len(apart) == len(part.columns), frozenset(apart), most)
+    return _settle(subject, kernel, part, joint)
 
 
 def _settle(subject: Subject, kernel: PredictingKernel, part: KernelPart, joint: Joint) -> Joint:

@@ -140,12 +140,14 @@ def correlation(leaf: Base, place: int, distance: float) -> float | None:
 class Joint:
     """How the columns of a product go together: `idle` ones do nothing, the effects of the others may just add up.
 
-    Where not all of them do, those of some columns may: they are `apart`.
+    Where not all of them do, those of some columns may: they are `apart`. `together`: the largest variance, in the
+    user's units, that a column has only together with the others, where it was worked out.
     """
 
     idle: frozenset[int] = frozenset()
     add_up: bool = False
     apart: frozenset[int] = frozenset()
+    together: float = 0.0
 
 
 @dataclass(frozen=True)

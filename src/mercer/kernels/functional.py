@@ -4,8 +4,9 @@
 
 A kernel of the hyper-RKHS of a harmonic hyperkernel on u is such a series: kappa(u, c) = (1 - h) / (1 - h c u) is
 (1 - h) sum_n (h c)^n u^n, and K = sum_i alpha_i kappa(., c_i) adds such series up. Every power of u is a kernel, on any
-number of columns; with no weight below zero so is their sum. Weights below zero make it a difference of two kernels
-(Krein): no covariance, but an SVM can use it after the spectrum of its Gram matrix is clipped.
+number of columns; with no weight below zero so is their sum. With weights below zero it is one where its spectral
+density is nowhere below zero, which can be told of powers of SE and PER. Elsewhere they make it a difference of two
+kernels (Krein): no covariance, but an SVM can use it after the spectrum of its Gram matrix is clipped.
 
 The cost of a pair of points is that of the kernel inside and of a few multiplications: the grid is long forgotten.
 """
@@ -27,13 +28,15 @@ if TYPE_CHECKING:
 
 MOST_POWERS = 64
 HIGHEST_POWER = 4096
+DENSITY_STEPS = 400  # frequencies where a density is looked at, in even ratios
+DENSITY_ROUNDING = 1e-6  # of what is added up there: weights are kept to eight digits
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Functional(Expression):
     """A series of powers of a kernel above zero (a base kernel or a product of such); build it with `KF`.
 
-    powers : whole numbers from 0, each once, in order. weights : one for each; none below zero makes it a kernel.
+    powers : whole numbers from 0, each once, in order. weights : one for each; `definite` tells whether it is a kernel.
     The variance and the lengthscales are those of the kernel inside.
     """
 
@@ -84,8 +87,11 @@ class Functional(Expression):
 
     @property
     def definite(self) -> bool:
-        """Whether it is a kernel for sure: no weight is below zero."""
-        return min(self.weights) >= 0.0
+        """Whether it is a kernel for sure, whatever its parameters are."""
+        dimensions = count_dimensions(self.inside)
+        return min(self.weights) >= 0.0 or (
+            dimensions is not None and has_density(self.powers, self.weights, dimensions)
+        )
 
     def shape(self, unit: float) -> float:
         """Return K / v where the kernel inside is `unit` times its variance."""
@@ -103,8 +109,39 @@ def functional(inside: Expression, powers: Sequence[float], weights: float | Seq
     return Functional(inside, whole, as_tuple(weights))  # type: ignore[arg-type]  # the node refuses fractions
 
 
+def count_dimensions(inside: Expression) -> int | None:
+    """Return in how many dimensions a kernel is SE of a distance; None where it is not.
+
+    PER is: exp(-2 sin^2(pi (x - x') / p) / l^2) is SE between points of a circle in the plane. A product of such is SE
+    of all their coordinates.
+    """
+    if isinstance(inside, Product):
+        counts = [count_dimensions(factor) for factor in inside.factors]
+        return sum(c for c in counts if c is not None) if None not in counts else None
+    circles = {"SE": 1, "PER": 2}.get(inside.symbol) if isinstance(inside, Base) else None
+    return circles * len(inside.dims) if circles and isinstance(inside, Base) and inside.dims else None
+
+
+def has_density(powers: Sequence[int], weights: Sequence[float], dimensions: int) -> bool:
+    """Tell whether a series of powers of SE has a spectral density that is nowhere below zero (Bochner).
+
+    That of u^p is p^(-D/2) exp(-t / p), t half the squared frequency; what counts is the sum of them at any t, against
+    the sum of their sizes there. The power zero is a constant, and has all of its density at frequency zero.
+    """
+    parts = [(p, w * p ** (-dimensions / 2)) for p, w in zip(powers, weights, strict=True) if p > 0]
+    if any(w < 0 for p, w in zip(powers, weights, strict=True) if p == 0) or not parts:
+        return False
+    low, high = parts[0][0], parts[-1][0]
+    steps = (low * 1e-3 * (1e6 * high / low) ** (i / DENSITY_STEPS) for i in range(DENSITY_STEPS + 1))
+    for t in (0.0, *steps):
+        terms = [a * math.exp(-t / p + t / high) for p, a in parts]  # the last one stays: none underflows with it
+        if math.fsum(terms) < -DENSITY_ROUNDING * math.fsum(map(abs, terms)):
+            return False
+    return True
+
+
 def is_definite(expression: Expression) -> bool:
-    """Tell whether no functional in a kernel has a weight below zero."""
+    """Tell whether all functionals in a kernel are kernels for sure."""
     return all(each.definite for each in find_all(expression, Functional))
 
 

@@ -13,6 +13,7 @@ does not depend on the grid.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -159,3 +160,40 @@ def choose_grid(units: Array, count: int) -> Array:
     if count < 2:
         raise InputError(f"a grid has at least 2 pairs, not {count!r}")
     return np.append(np.quantile(units, np.linspace(0.0, 1.0, count - 1)), 1.0)
+
+
+# --------------------------------------------------------------------------------------------- bands of frequencies
+
+
+def make_bands(degree: int, dimensions: int) -> tuple[Series, ...]:
+    """Return kernels, powers of a squared exponential with weights of either sign, that are bands of frequencies.
+
+    In D dimensions u^p, u = exp(-r^2 / 2), has the spectral density p^(-D/2) exp(-t / p), t half the squared frequency,
+    up to a factor. With powers M / j, j = 1 ... n, and z = exp(-t / M), 0 < z <= 1,
+
+        sum_j a_j (M/j)^(D/2) u^(M/j)   has the density   sum_j a_j z^j,
+
+    a polynomial. Bernstein's z^i (1 - z)^(n - i) are nowhere below zero, so each is a kernel (Bochner), and so are
+    their sums, the powers u^(M/j) among them. A series without weights below zero adds up densities that are highest at
+    frequency zero, and falls off more slowly than its lowest power alone; bands may do neither. The first has the
+    highest frequencies, the last is u^(M/n).
+    """
+    multiple = math.lcm(*range(1, degree + 1))
+    bands = []
+    for i in range(1, degree + 1):
+        powers = tuple(multiple // j for j in range(degree, i - 1, -1))
+        terms = [(-1) ** (j - i) * math.comb(degree - i, j - i) for j in range(degree, i - 1, -1)]
+        weights = np.array(terms) * np.array(powers) ** (dimensions / 2)
+        bands.append((powers, tuple(float(w) for w in weights / weights.sum())))
+    return tuple(bands)
+
+
+def add_series(parts: Sequence[Series], sizes: Array, least: float = 0.0) -> Series:
+    """Return sum_i sizes_i part_i, its weights adding up to one; parts of a size below `least` of them are left out."""
+    sizes = np.where(sizes > least * sizes.sum(), sizes, 0.0)
+    total: dict[int, float] = {}
+    for (powers, weights), size in zip(parts, sizes / sizes.sum(), strict=True):
+        if size > 0:
+            total |= {p: total.get(p, 0.0) + size * w for p, w in zip(powers, weights, strict=True)}
+    found = sorted(total)
+    return make_series(found, np.array([total[p] for p in found]))

@@ -7,7 +7,7 @@ unless the kernel inside as it is predicts rows left out as well.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -24,8 +24,8 @@ from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression, Sum, contains, find_all, product_of, sum_of
-from mercer.kernels.functional import Functional
+from mercer.kernels.expression import Expression, Product, Sum, contains, find_all, product_of, sum_of
+from mercer.kernels.functional import Functional, count_dimensions
 from mercer.kernels.parameters import bind, layout, values_of, with_values
 from mercer.kernels.text import parse
 from mercer.learners.averaging import leave_out, log_density, stack_weights
@@ -43,9 +43,10 @@ from mercer.learners.kernel_space import (
     Definite,
     KernelSpace,
     Series,
+    add_series,
     build_at,
     choose_grid,
-    make_series,
+    make_bands,
 )
 from mercer.learners.kfo_classes import ClassPolicy, ClassSearch
 from mercer.learners.margin import PAPER_COSTS
@@ -85,6 +86,8 @@ class FunctionalPolicy:
     steps: int = 10  # for each shape, from where the best is: shapes are much alike
     weight_steps: int = 40  # for the weights of the best shape, along their gradient
     stretches: tuple[float, ...] = (1.0, 3.0, 1.0)  # of the lengthscales before each round: powers only shorten them
+    bands: int = 6  # of frequencies, tried last, where weights of either sign are sure to make a kernel; 0: none
+    band_rounds: int = 3  # of their weights, and then of the parameters
     last_steps: int = 150  # of the best, with all rows
     finalists: int = 3  # kernels, with different kernels inside, that are fitted to all rows
     compares: bool = True  # the best with the kernel inside as it is, which may predict as well
@@ -172,7 +175,7 @@ class KernelFunctional(Learner):
         kernel, which a Gaussian process has as its level and an SVM as its bias. How long the hyperkernel is tuned is
         not printed: 6 steps after 3 values of h.
         """
-        alone = FunctionalPolicy(rows=None, stretches=(), finalists=1, compares=False)
+        alone = FunctionalPolicy(rows=None, stretches=(), bands=0, finalists=1, compares=False)
         svms = ClassPolicy(
             folds=10, fewer_folds=False, costs=PAPER_COSTS, by_svm=True, repeats=1, compared_rows=None, compares=False
         )
@@ -294,7 +297,7 @@ class FunctionalSearch:
         self.insides = [self._bind(name) for name in names]
         plan = settings.plan()
         self.total = len(names) + 2 * self.has_linear + settings.tuning + len(RATES) + len(self.policy.stretches)
-        self.total += plan.subspaces * (plan.iterations + 4) + self.policy.finalists
+        self.total += plan.subspaces * (plan.iterations + 4) + self.policy.finalists + self.policy.band_rounds
 
     def run(self) -> Learned:
         """Return the best kernel; Ctrl-C and the end of the time budget give the best so far."""
@@ -305,6 +308,7 @@ class FunctionalSearch:
             if contains(self.lead.expression, Functional) and self.settings.subspaces:
                 self._search_shapes(self._tune_rate() if self.own is None else self._begin_own(self.own))
                 self._improve_weights()
+                self._search_bands()
         if self.trials.best is None:
             raise self.trials.failure("no kernel could be fitted")
         return self._conclude()
@@ -325,6 +329,8 @@ class FunctionalSearch:
         policy, work = self.policy, {}
         for i, inside in enumerate(self.insides):
             plain: Expression = Functional(inside, *PLAIN)
+            if isinstance(inside, Product):
+                plain = product_of([*inside.factors[:-1], Functional(inside.factors[-1], *PLAIN)])
             if self.settings.form == "product" and len(self.columns) > 1:
                 symbol = next(inside.leaves()).symbol
                 parts = [bind(parse(f"{symbol}({d})"), self.data.X.shape[1]) for d in self.columns]
@@ -332,10 +338,23 @@ class FunctionalSearch:
             work[i] = plain, policy.starts, policy.first_steps
         if self.has_linear:
             work[len(work)] = self._bind("LIN"), policy.starts, policy.first_steps
+        alone: dict[str, Fit] = {}
         for i, found in run_parallel(self.fitter.fit, work, self.trials.jobs, ordered=True):
-            self._add(found, 0, Step("as it is", [*self.insides, self._bind("LIN")][i]))
+            inside = [*self.insides, self._bind("LIN")][i]
+            alone[structure(inside).text()] = found
+            if isinstance(inside, Product):
+                found = self._fit_from_factor(found, inside, alone)
+            self._add(found, 0, Step("as it is", inside))
         if self.trials.best is None:
             raise NumericalError("none of the kernels inside could be fitted; try another hyperkernel or fewer columns")
+
+    def _fit_from_factor(self, found: Fit, inside: Product, alone: Mapping[str, Fit]) -> Fit:
+        """Return the better of a fit of SE*PER and one from PER alone: a period is found more easily there."""
+        factor = alone.get(structure(inside.factors[-1]).text())
+        if factor is None or factor.status == "failed":
+            return found
+        other = self.fitter.continue_in_product(factor, found.expression, self.policy.first_steps)
+        return max((found, other), key=lambda fit: -math.inf if fit.status == "failed" else fit.log_evidence)
 
     def _fit_linear(self) -> None:
         """Fit the linear kernel beside the best of the others."""
@@ -394,14 +413,30 @@ class FunctionalSearch:
             found = self.fitter.continue_fit(improved.expression, improved, 2 * policy.steps)
             self._add(found, 1, Step("weights", number=number, words=f"weights along their gradient, {number}"))
 
+    def _search_bands(self) -> None:
+        """Try weights of either sign, where it is known that they make a kernel: bands of frequencies."""
+        policy, functionals = self.policy, list(find_all(self.lead.expression, Functional))
+        dimensions = count_dimensions(functionals[0].inside)
+        if callable(self.settings.objective) or len(functionals) > 1 or dimensions is None or not policy.bands:
+            return
+        bands = make_bands(policy.bands, dimensions)
+        highest = bands[0][0][-1]  # u^(highest / n) is the last band; plain kernels begin in the middle of them
+        factor = math.sqrt(highest / (policy.bands // 2) / _middle_power(functionals[0]))
+        fit = self.fitter.stretch(self.lead, factor, bands)
+        for number in range(1, policy.band_rounds + 1):
+            improved = self.fitter.improve_weights(fit, policy.weight_steps, bands)
+            fit = self.fitter.continue_fit(improved.expression, improved, 2 * policy.steps)
+            self._add(fit, 1, Step("weights", number=number, words=f"bands of frequencies, {number}"))
+            if fit.status == "failed":
+                return
+
     # ------------------------------------------------------------------------------------------------------- scoring
 
     def _score_shape(self, space: KernelSpace, beta: Array, depth: int, step: Step) -> ObjectiveValue:
         """Fit a kernel of the space for a few steps from the best so far and return its objective."""
-        series = space.series(beta, self.settings.definite)
+        series, lead = space.series(beta, self.settings.definite), self.start or self.lead
         if series is None:
             return ObjectiveValue(-math.inf, "no weight of the kernel is above zero")
-        lead = self.start or self.lead
         found = self.fitter.continue_fit(_with_series(lead.expression, series), lead, self.policy.steps)
         if self.start is not None and found.status != "failed":
             self.start = max((self.start, found), key=lambda fit: fit.log_evidence)
@@ -514,15 +549,19 @@ class FunctionalSearch:
         gains = left[0].log_density - left[1].log_density
         gain, more = float(gains.sum()), self._evaluate(best).value - self._evaluate(plain).value
         result = f"log density {gain:+.2f}, higher at {int((gains > 0).sum())} of {len(gains)} rows"
-        if gain > 0:
-            notes.append(f"the functional predicts rows left out one at a time better than {name} itself: {result}")
+        better = f"rows left out one at a time {'better' if gain > 0 else 'no better'} than {name} itself ({result})"
+        if more > self._price_of_shape():
+            notes.append(f"the functional explains the data better, by {more:.2f}, and predicts {better}")
             return best
-        no_better = f"rows left out one at a time no better than {name} itself ({result})"
-        if more > LEAST_GAIN:
-            notes.append(f"the functional explains the data better (by {more:.2f}) but predicts {no_better}")
-            return best
-        notes.append(f"a functional predicts {no_better}: the kernel is {name}")
+        notes.append(f"a functional gains only {more:.2f}, and predicts {better}: the kernel is {name}")
         return replace(plain, parameters=_count_parameters(plain))
+
+    def _price_of_shape(self) -> float:
+        """Return what a functional must gain: in log evidence the price of BIC for one number, which it has at least.
+
+        Its weights are fitted to the same rows as what it predicts of them when one is left out, which flatters it.
+        """
+        return 0.5 * math.log(self.data.count) if self.settings.objective == "evidence" else 0.0
 
     def _add_kernels(self, best: Fit, plus: str) -> Fit:
         """Return the sum of the kernel found and others, all fitted (KFO-MKL); the kernel found where that is worse."""
@@ -549,15 +588,27 @@ def _count_parameters(found: Fit) -> int:
     return found.parameters + (0 if functional is None else len(functional.weights) - 1)
 
 
+def _first_term(expression: Expression) -> Expression:
+    """Return what has the functional in it: a linear kernel beside it comes last."""
+    return expression.children[0] if isinstance(expression, Sum) else expression
+
+
+def _middle_power(functional: Functional) -> int:
+    """Return the power up to which there is half of the weight, none being below zero."""
+    share = np.cumsum(functional.weights) / sum(functional.weights)
+    return functional.powers[int(np.argmax(share >= 0.5))]
+
+
 def _plain_text(expression: Expression) -> str:
     """Return the kernel as text, whatever its series and values are."""
     return structure(_with_series(expression, PLAIN)).text()
 
 
 def _name_inside(expression: Expression) -> str:
-    """Return the symbols of the kernel inside the first functional; nothing where there is none."""
-    functional = next(find_all(expression, Functional), None)
-    return "" if functional is None else "*".join(leaf.symbol for leaf in functional.leaves())
+    """Return the symbols of the kernel inside the functional, and of its factors; nothing where there is none."""
+    functionals = list(find_all(expression, Functional))
+    named = _first_term(expression) if len(functionals) == 1 else functionals[0] if functionals else None
+    return "" if named is None else "*".join(leaf.symbol for leaf in named.leaves())
 
 
 def is_plain(expression: Expression) -> bool:
@@ -579,10 +630,11 @@ def unwrap(fit: Fit) -> Fit:
 # ----------------------------------------------------------------------------------- parameters of a functional
 
 FOLDS = 5
-LEAST_GAIN = 1.0  # in log evidence, 2 in BIC: "not worth a bare mention" (Kass and Raftery 1995)
 FIRST_WEIGHT = 1e-2  # of a power that a shape has not: enough for its gradient to be felt
 STRETCH_ROWS = 60  # whose pairs tell which powers of a longer kernel are a shorter one
 FAINT_POWER = 1e-4  # of the sum of the weights: powers with less are left out
+POWERS: tuple[Series, ...] = tuple(((p,), (1.0,)) for p in LADDER[1:])
+NEARLY_ONE = 3.0  # ranges of the rows: the lengthscale of an SE that hardly changes what it multiplies
 FEW_VALUES = 0.5  # distinct values for each row: with fewer the target was recorded in steps
 
 
@@ -623,46 +675,66 @@ class Fitter:
             return minimise(problem, [point], iterations)[0]
         return _minimise_tied(problem, point, iterations)
 
-    def improve_weights(self, fit: Fit, iterations: int) -> Fit:
-        """Return a fit with more evidence by other weights of its one functional.
+    def improve_weights(self, fit: Fit, iterations: int, terms: Sequence[Series] = POWERS) -> Fit:
+        """Return a fit with more evidence by other weights of its one functional: of powers, or of bands.
 
-        Each power has a variance of its own for this; everything else but the noise stays as it is.
+        Each has a variance of its own for this; everything else but the noise stays as it is.
         """
-        functional = next(find_all(fit.expression, Functional))
+        term, functional = _first_term(fit.expression), next(find_all(fit.expression, Functional))
         known = dict(zip(functional.powers, functional.weights, strict=True))
-        first = [max(known.get(p, 0.0), FIRST_WEIGHT) for p in LADDER[1:]]
-        terms = [Functional(functional.inside, (p,), (w,)) for p, w in zip(LADDER[1:], first, strict=True)]
+        sizes = np.array([known.get(powers[0], 0.0) for powers, _ in terms])
+        if max(len(powers) for powers, _ in terms) > 1:
+            sizes = self._write(functional, functional.inside, terms)
+        first = np.maximum(sizes, FIRST_WEIGHT)
+        parts = [
+            _with_series(term, (powers, tuple(float(w * size) for w in weights)))
+            for (powers, weights), size in zip(terms, first, strict=True)
+        ]
         rest = fit.expression.children[1:] if isinstance(fit.expression, Sum) else ()
         with one_thread():
             # no priors: they would keep every power alive
-            problem = self._problem(sum_of([*terms, *rest]), FitOptions(priors=False))
+            problem = self._problem(sum_of([*parts, *rest]), FitOptions(priors=False))
             point = problem.point(values_of(problem.expression), fit.likelihood)
             free = [path.endswith(".variance") for path in problem.layout.free_paths()]
             bounds = np.where(np.array([*free, True])[:, None], problem.bounds, point[:, None])
             run = minimise(replace(problem, bounds=bounds), [point], iterations)[0]
         found, noise = problem.split(run.point)
-        carrier, size = _carrier(fit.expression), len(values_of(functional))
+        carrier, size = _carrier(fit.expression), len(values_of(term))
         sizes = np.array([w * found[i * size + carrier] for i, w in enumerate(first)])
-        values = np.append(found[:size], found[len(terms) * size :])
+        values = np.append(found[:size], found[len(parts) * size :])
         values[carrier] = sizes.sum()
-        series = make_series(LADDER[1:], sizes / sizes.sum(), FAINT_POWER)
+        series = add_series(terms, sizes, FAINT_POWER)
         expression = with_values(_with_series(fit.expression, series), values)
         return replace(fit, expression=expression, values=values, noise=noise.noise)
 
-    def stretch(self, fit: Fit, factor: float) -> Fit:
-        """Return nearly the same kernel as powers of one with longer lengthscales, so that longer ones can join it."""
+    def stretch(self, fit: Fit, factor: float, terms: Sequence[Series] = POWERS) -> Fit:
+        """Return nearly the same kernel with longer lengthscales, as powers, so that longer ones can join, or bands."""
         functional, values = next(find_all(fit.expression, Functional)), fit.values.copy()
-        inside = len(list(functional.leaves()))
+        end = len(list(_first_term(fit.expression).leaves()))  # a functional is the last factor of its term
+        inside = range(end - len(list(functional.leaves())), end)
         for slot in layout(fit.expression).slots:
-            if slot.leaf < inside and slot.spec.name == "lengthscale":
+            if slot.leaf in inside and slot.spec.name == "lengthscale":
                 values[slot.where] *= factor
         longer = next(find_all(with_values(fit.expression, values), Functional)).inside
-        some = self.data.X[:: max(1, self.data.count // STRETCH_ROWS)]
-        old, new = (_unit_values(each, some) for each in (functional.inside, longer))
-        wanted = np.array([functional.shape(float(u)) for u in old])
-        weights, _ = nnls(new[:, None] ** np.array(LADDER[1:]), wanted)
-        series = make_series(LADDER[1:], weights / weights.sum(), FAINT_POWER)
+        series = add_series(terms, self._write(functional, longer, terms), FAINT_POWER)
         return replace(fit, expression=with_values(_with_series(fit.expression, series), values), values=values)
+
+    def _write(self, functional: Functional, inside: Expression, terms: Sequence[Series]) -> Array:
+        """Return how much of each term, a series of the kernel inside, makes up a functional between the rows."""
+        some = self.data.X[:: max(1, self.data.count // STRETCH_ROWS)]
+        old, new = (_unit_values(each, some) for each in (functional.inside, inside))
+        wanted = np.array([functional.shape(float(u)) for u in old])
+        basis = [(new[:, None] ** np.array(powers)) @ np.array(weights) for powers, weights in terms]
+        return np.asarray(nnls(np.column_stack(basis), wanted)[0])
+
+    def continue_in_product(self, fit: Fit, expression: Expression, iterations: int) -> Fit:
+        """Fit a product of a kernel and SE, which is nearly one, from the values of the kernel alone."""
+        own = {(slot.spec.name, slot.spec.unit): fit.values[slot.where] for slot in layout(fit.expression).slots}
+        values, span = values_of(expression), np.ptp(self.data.X, axis=0)[list(next(expression.leaves()).columns)]
+        for slot in (slot for slot in layout(expression).slots if slot.fitted):
+            key = slot.spec.name, slot.spec.unit
+            values[slot.where] = own[key] if key in own else NEARLY_ONE * span
+        return self.continue_fit(expression, replace(fit, expression=expression, values=values), iterations)
 
     def score_held_out(self, fit: Fit) -> float:
         """Return the log density of rows left out in folds, at the parameters of the fit."""
