@@ -25,6 +25,7 @@ LARGEST = 2000  # rows looked at; more add time, not peaks
 OVERTONES = 4  # the period itself among them
 CYCLES = (1.5, 40.0)  # of patterns looked for in the second view; with more of them the first view sees them clearly
 ROWS = 500  # looked at in the second view
+AT_A_TIME = 16  # periods of the second view that are fitted together: 2 MB, what a cache holds
 PATTERNS = 4
 NEARLY = 1.05
 MUCH_BETTER = 0.8
@@ -179,7 +180,7 @@ def _patterns(column: Array, rest: Array, gap: float) -> Array:
     cycles = np.arange(CYCLES[0], highest, 0.2 / OVERTONES)
     if len(cycles) < 3 or len(column) <= 2 * (4 * OVERTONES + 2):
         return np.empty(0)
-    left = np.array([_left_over(column, rest, span / c) for c in cycles])
+    left = _left_over_by_each(column, rest, span / cycles)
     dips = np.flatnonzero((left[1:-1] <= left[:-2]) & (left[1:-1] < left[2:])) + 1
     found = []
     for i in dips[np.argsort(left[dips], kind="stable")][:PATTERNS]:
@@ -192,25 +193,34 @@ def _patterns(column: Array, rest: Array, gap: float) -> Array:
 
 def _left_over(column: Array, rest: Array, period: float) -> float:
     """Sum of squares left by waves of the period and its overtones, with sizes that may change along the column."""
-    basis, numbers = _fit_pattern(column, rest, period)
-    return float(rest @ rest - (basis.T @ rest) @ numbers)
+    return float(_left_over_by_each(column, rest, np.array([period]))[0])
+
+
+def _left_over_by_each(column: Array, rest: Array, tried: Array) -> Array:
+    """Return the same for many periods, some at a time: what they need then fits into the cache."""
+    left = np.full(len(tried), float(rest @ rest))
+    for first in range(0, len(tried), AT_A_TIME):
+        some = slice(first, first + AT_A_TIME)
+        basis, numbers = _fit_patterns(column, rest, tried[some])
+        left[some] -= np.einsum("pb,pb->p", rest @ basis, numbers)
+    return left
 
 
 def _pattern(column: Array, rest: Array, period: float) -> Array:
     """Return the part of some values that repeats with a period."""
-    basis, numbers = _fit_pattern(column, rest, period)
-    return np.asarray(basis @ numbers)
+    basis, numbers = _fit_patterns(column, rest, np.array([period]))
+    return np.asarray(basis[0] @ numbers[0])
 
 
-def _fit_pattern(column: Array, rest: Array, period: float) -> tuple[Array, Array]:
-    """Return waves of the period and its overtones, with sizes that may change along the column, and their sizes."""
-    angle = 2 * np.pi / period * column[:, None] * np.arange(1, OVERTONES + 1)
-    waves = np.hstack([np.ones((len(column), 1)), np.cos(angle), np.sin(angle)])
-    basis = np.hstack([waves, waves * ((column[:, None] - column.mean()) / np.ptp(column))])
-    against = basis.T @ rest
+def _fit_patterns(column: Array, rest: Array, tried: Array) -> tuple[Array, Array]:
+    """Return, for each period, its waves and overtones, with sizes that may change along the column, and the sizes."""
+    turn = np.exp(2j * np.pi / tried[:, None] * column)[..., None]
+    overtones = np.cumprod(np.broadcast_to(turn, (*turn.shape[:2], OVERTONES)), axis=-1)
+    waves = np.concatenate([np.ones(turn.shape), overtones.real, overtones.imag], axis=-1)
+    basis = np.concatenate([waves, waves * ((column[:, None] - column.mean()) / np.ptp(column))], axis=-1)
     # Normal equations: a fifth of the time of a singular value decomposition; the ridge is far below any noise.
-    square = basis.T @ basis + 1e-9 * len(rest) * np.eye(basis.shape[1])
-    return basis, np.asarray(np.linalg.solve(square, against))
+    square = basis.mT @ basis + 1e-9 * len(rest) * np.eye(basis.shape[-1])
+    return basis, np.linalg.solve(square, (rest @ basis)[..., None])[..., 0]
 
 
 def in_turn(first: Array, second: Array) -> Array:

@@ -252,17 +252,22 @@ class Search:
     @cached_property
     def own(self) -> dict[int, Array]:
         """Periods of the target, by column: those that are clear, then all others."""
-        clear, nothing = self.seasons, np.empty(0)
-        found = self._periods(self.shown.y)
-        both = {c: [*clear[c], *found.get(c, nothing)] for c in self.number_columns}
-        most = self.policy.peaks
+        clear, found, most = self.seasons, self._periods(self.shown.y), self.policy.peaks
+        both = {c: [*clear[c], *found.get(c, ())] for c in self.number_columns}
         return {column: np.array(list(dict.fromkeys(each))[:most]) for column, each in both.items() if each}
 
     @cached_property
     def seasons(self) -> dict[int, list[float]]:
         """Periods of patterns that repeat clearly, by column of numbers."""
         X, y = self.shown.X, self.shown.y
-        return {column: seasons(X[:, column], y, self.policy.seasons).tolist() for column in self.number_columns}
+        return {column: seasons(X[:, column], y, self.policy.seasons).tolist() for column in self._columns_in_time()}
+
+    def _columns_in_time(self) -> Iterator[int]:
+        """Yield the columns of numbers as long as there is time to look at them, once there is a kernel to return."""
+        for column in self.number_columns:
+            if self.trials.best is not None:
+                self.trials.clock.check()
+            yield column
 
     def _open_journal(self) -> Journal | None:
         folder, whole = self.settings.checkpoint, self.whole
@@ -536,8 +541,7 @@ class Search:
         return Entry(child, parent, Task(child.expression, key, noise, replaced, peaks, own, options, afresh))
 
     def _periods(self, y: Array) -> dict[int, Array]:
-        numbers = [column for column in self.columns if column not in self.context.categories]
-        found = {column: periods(self.shown.X[:, column], y, self.policy.peaks) for column in numbers}
+        found = {column: periods(self.shown.X[:, column], y, self.policy.peaks) for column in self._columns_in_time()}
         return {column: peaks for column, peaks in found.items() if len(peaks)}
 
     def _find_unexplained(self, parent: int) -> dict[int, Array]:
