@@ -141,6 +141,48 @@ def test_equal_values_leave_nothing_to_say() -> None:
     assert found.suggestions[0].reason == "at random: all values so far are equal"
 
 
+@pytest.mark.parametrize("inputs", [1, 3])
+def test_of_values_that_are_noise_nothing_is_claimed(inputs: int) -> None:
+    rng = np.random.default_rng(7)
+    optimizer = mercer.Optimizer([(0, 1)] * inputs, random_state=0)
+    optimizer.tell(rng.random((30, inputs)), rng.standard_normal(30))
+    found = optimizer.explain()
+    assert not found.beyond_noise
+    assert not found.settled
+    assert (found.gain.verdict, found.gain.reason) == ("too early", "noise alone")
+    text = str(found)
+    assert "No effect of any input can be told from noise" in text
+    assert "counts most" not in text
+    assert "hardly" not in text
+
+
+def test_an_effect_under_noise_is_seen() -> None:
+    rng = np.random.default_rng(7)
+    rows = rng.random((30, 2))
+    optimizer = mercer.Optimizer([(0, 1)] * 2, random_state=0)
+    optimizer.tell(rows, np.sin(5.0 * rows[:, 0]) + 0.3 * rng.standard_normal(30))
+    found = optimizer.explain()
+    assert found.beyond_noise
+    assert found.inputs[0].name == "x0"
+
+
+def test_a_first_guess_is_not_called_settled_and_the_search_can_be_finished() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.random((1020, 3))
+    optimizer = mercer.Optimizer([(0, 1)] * 3, random_state=0)
+    optimizer.tell(rows, np.sin(6.0 * rows[:, 0] * rows[:, 1]) + rows[:, 2])
+    found = optimizer.explain()
+    assert found.searching
+    assert not found.settled
+    assert not any(each.hardly_matters for each in found.inputs)
+    assert "not settled yet: the search goes on with the next trials" in " ".join(found.sentences)
+    assert judge_gain(0.0, rows[:, 0], None, False, ExplainPolicy(), searching=True).reason == "first guess"
+    optimizer.finish_search()
+    found = optimizer.explain()
+    assert not found.searching
+    assert [each.inputs for each in found.groups] == [("x0", "x1"), ("x2",)]
+
+
 def test_all_trials_failed() -> None:
     optimizer = mercer.Optimizer([(0, 1)], random_state=0)
     for place in range(12):

@@ -58,6 +58,7 @@ def suggest_and_write(request: SuggestRequest, terminal: Terminal) -> None:
         optimizer = begin_study(table, words, names, request, terminal)
     terminal.prepare_core()
     with interrupt_once(), terminal.working("learning what matters"):
+        optimizer.finish_search()  # the next call begins anew, and would not go on with it
         optimizer.ask(request.count)
         new = optimizer.suggestions_[-request.count :]
         found = optimizer.explain(request.target)

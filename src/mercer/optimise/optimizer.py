@@ -45,6 +45,7 @@ FIRST_TRIALS = 10  # at random, before anything is learned
 FEWEST = 3  # trials with a value that a model needs
 TEACHES = 0.25  # of a variance must stay when trials at the same time are known, or one of them teaches too little
 ELSEWHERE = 500  # rows among which one is looked for that teaches more, or is new
+MOST_STEPS = 100  # of a search for structure: about one for each input is usual
 NOISY = 1e-4  # of the variance of the values: from here on the best trial is that with the best posterior mean ...
 HALF_WITHIN = 0.5  # ... unless half of the values lie this near, in its deviations: noise would scatter them by 1.25
 
@@ -280,6 +281,17 @@ class Optimizer:
             self._model, self._learned = self._model.update(X, y, self._rng), True
             self._known = Known(self._model, self.space, X, y)
         return self._known
+
+    def finish_search(self) -> None:
+        """Look for structure to the end, for whoever asks once: with many trials the first `ask` has a first guess."""
+        if not self._can_model():
+            return
+        state, steps = self._learn(), 0
+        while self._model.searching and steps < MOST_STEPS:
+            self._model, steps = self._model.update(state.X, state.y, self._rng), steps + 1
+        if steps:  # the values of what was found were fitted to few trials
+            self._model = self._model.update(state.X, state.y, self._rng)
+            self._known = replace(state, model=self._model)
 
     def _describe(self, proposal: Proposal, known: FunctionModel, target: Target, best: float) -> Suggestion:
         """Say what is expected of a proposal by the trials that have a value."""

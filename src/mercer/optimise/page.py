@@ -64,14 +64,16 @@ def study_html(study: Study, explanation: StudyExplanation | None = None, comman
         structure=words.tell_structure(found),
         matters=words.tell_inputs(found),
         partitions=[
-            (words.show_partition(each.groups), words.show_probability(each.probability)) for each in found.partitions
+            (words.show_partition(each.groups), words.show_probability(each.probability))
+            for each in found.partitions
+            if found.beyond_noise
         ],
         progress=progress,
         parts=parts,
         left_out=words.tell_left_out(found.parts, MOST_PARTS),
         effects=words.describe_effects(found),
         names=list(found.spans),
-        shares=[(each, words.show_interval(each.share)) for each in found.inputs[:MOST_PARTS]],
+        shares=[(each, words.show_interval(each.share)) for each in found.inputs[:MOST_PARTS] if found.beyond_noise],
         suggestions=[_list_suggestion(each, found) for each in found.suggestions],
         trials=_list_trials(study, found),
         hidden=max(0, found.trials - MOST_TRIALS),
