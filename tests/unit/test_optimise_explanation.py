@@ -183,6 +183,15 @@ def test_a_first_guess_is_not_called_settled_and_the_search_can_be_finished() ->
     assert [each.inputs for each in found.groups] == [("x0", "x1"), ("x2",)]
 
 
+def test_what_is_being_tried_has_no_number_among_the_next() -> None:
+    optimizer = mercer.Optimizer([(0, 1)], random_state=0)
+    optimizer.wait_for([0.25])
+    optimizer.ask(2)
+    said = words.tell_suggestions(optimizer.explain())
+    assert [each.split(":")[0] for each in said] == ["Next 1", "Next 2", "Being tried already"]
+    assert "x0 = 0.250" in said[-1]
+
+
 def test_all_trials_failed() -> None:
     optimizer = mercer.Optimizer([(0, 1)], random_state=0)
     for place in range(12):

@@ -256,7 +256,10 @@ class Optimizer:
         return ProposalTask(surrogate, self.space, state.X[best], value, self._rng, self._policy)
 
     def _look_elsewhere(self, proposal: Proposal, known: FunctionModel, waiting: Array) -> Proposal:
-        """Return, of rows near and far that teach something beside the waiting ones, that with the least bound."""
+        """Return, of rows near and far that teach something beside the waiting ones, that with the least bound.
+
+        Once nearly all is known only hopeless places teach anything: then a row will do that merely differs.
+        """
         widths = 10.0 ** self._rng.uniform(-2.0, -0.5, size=(ELSEWHERE, 1))
         steps = self.space.snap(proposal.row + widths * self._rng.standard_normal((ELSEWHERE, self.space.width)))
         rows = np.concatenate([self.space.sample(ELSEWHERE, self._rng), steps[self.space.satisfies(steps)]])
@@ -264,7 +267,11 @@ class Optimizer:
         if not len(rows):
             return proposal
         left, found = known.keep_variance(rows, waiting), known.predict(rows)
-        bounds = np.where(left < TEACHES, np.inf, found.mean - 2.0 * np.sqrt(found.variance * left))
+        least = found.mean - 2.0 * np.sqrt(found.variance * left)
+        bounds = np.where(left < TEACHES, np.inf, least)
+        if bounds.min() > known.predict(known.data.X).mean.min():
+            apart = np.array([np.abs(waiting - row).max(axis=1).min() > self._policy.near for row in rows])
+            bounds = np.where(apart, least, np.inf)
         place = int(np.argmin(bounds))
         if not math.isfinite(bounds[place]):
             return proposal

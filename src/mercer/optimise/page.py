@@ -74,7 +74,10 @@ def study_html(study: Study, explanation: StudyExplanation | None = None, comman
         effects=words.describe_effects(found),
         names=list(found.spans),
         shares=[(each, words.show_interval(each.share)) for each in found.inputs[:MOST_PARTS] if found.beyond_noise],
-        suggestions=[_list_suggestion(each, found) for each in found.suggestions],
+        suggestions=[
+            _list_suggestion(each, found)
+            for each in sorted(found.suggestions, key=lambda each: each.purpose == "waiting")
+        ],
         trials=_list_trials(study, found),
         hidden=max(0, found.trials - MOST_TRIALS),
         model=words.tell_model(found),

@@ -240,10 +240,12 @@ def tell_gain(gain: GainFact) -> str:
 
 
 def tell_suggestions(found: StudyExplanation) -> list[str]:
-    """Say what each pending suggestion is for."""
+    """Say what each pending suggestion is for; those that are being tried already have no number, and come last."""
+    new = [each for each in found.suggestions if each.purpose != "waiting"]
+    waiting = [each for each in found.suggestions if each.purpose == "waiting"]
     return [
-        f"Next {place}: {show_point(each.x, found.spans)}, {tell_purpose(each)}."
-        for place, each in enumerate(found.suggestions, start=1)
+        *(f"Next {place}: {show_point(x.x, found.spans)}, {tell_purpose(x)}." for place, x in enumerate(new, start=1)),
+        *(f"{PURPOSES['waiting'].capitalize()}: {show_point(each.x, found.spans)}." for each in waiting),
     ]
 
 
