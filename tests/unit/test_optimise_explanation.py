@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -142,7 +143,7 @@ def test_equal_values_leave_nothing_to_say() -> None:
 
 
 @pytest.mark.parametrize("inputs", [1, 3])
-def test_of_values_that_are_noise_nothing_is_claimed(inputs: int) -> None:
+def test_of_values_that_are_noise_nothing_is_claimed(inputs: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     optimizer = mercer.Optimizer([(0, 1)] * inputs, random_state=0)
     optimizer.tell(rng.random((30, inputs)), rng.standard_normal(30))
@@ -154,6 +155,10 @@ def test_of_values_that_are_noise_nothing_is_claimed(inputs: int) -> None:
     assert "No effect of any input can be told from noise" in text
     assert "counts most" not in text
     assert "hardly" not in text
+    optimizer.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "No effect of any input" in page
+    assert "of the variance" not in page
 
 
 def test_an_effect_under_noise_is_seen() -> None:

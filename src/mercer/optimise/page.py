@@ -70,7 +70,7 @@ def study_html(study: Study, explanation: StudyExplanation | None = None, comman
         ],
         progress=progress,
         parts=parts,
-        left_out=words.tell_left_out(found.parts, MOST_PARTS),
+        left_out=words.tell_left_out(found.parts, MOST_PARTS) if found.beyond_noise else "",
         effects=words.describe_effects(found),
         names=list(found.spans),
         shares=[(each, words.show_interval(each.share)) for each in found.inputs[:MOST_PARTS] if found.beyond_noise],
@@ -89,7 +89,7 @@ def study_html(study: Study, explanation: StudyExplanation | None = None, comman
 
 
 def _draw_parts(study: Study, found: StudyExplanation) -> list[PartDrawing]:
-    if study.model is None:
+    if study.model is None or not found.beyond_noise:
         return []
     surrogate = look_closely(study.model, study.rows, study.values)
     effects = Effects(study, surrogate, study.sign * study.model.on_values().target.spread)
