@@ -14,9 +14,9 @@ import mercer
 from mercer.inference.contract import Data
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import parse
-from mercer.optimise.acquisition import ACQUISITIONS, find_acquisition
+from mercer.optimise.acquisition import ACQUISITIONS, _choose_new, find_acquisition
 from mercer.optimise.groups import sample_by_group, scan_group
-from mercer.optimise.joint import bound_below, expect_improvement, maximise, sample_jointly
+from mercer.optimise.joint import bound_below, expect_improvement, maximise, sample_jointly, value_rows
 from mercer.optimise.proposal import AcquisitionPolicy, ProposalTask
 from mercer.optimise.space import read_space
 from mercer.optimise.surrogate import FunctionModel
@@ -150,3 +150,25 @@ def test_the_choice_is_kept_and_its_reason_can_be_read(tmp_path: Path) -> None:
     assert again.acquisition == "thompson"
     assert again.suggestions_[0].reason == optimizer.suggestions_[0].reason
     np.testing.assert_array_equal(again.ask(), optimizer.ask())
+
+
+def test_trials_at_the_same_time_are_no_hopeless_places_once_nearly_all_is_known() -> None:
+    """A sum that is known to a few digits: all places of a batch are near its minimum, and differ."""
+    rows = np.random.default_rng(2).random((14, 2))
+    values = (rows[:, 0] - 0.3) ** 2 + (rows[:, 1] - 0.6) ** 2
+    optimizer = mercer.Optimizer([(0, 1)] * 2, random_state=0)
+    optimizer.tell(np.vstack([rows, [[0.3, 0.6]]]), [*values, 0.0])
+    optimizer.ask(6)
+    assert all(each.mean is not None and each.mean < 0.05 * np.median(values) for each in optimizer.suggestions_)
+    points = np.array([each.x for each in optimizer.suggestions_])
+    assert len(np.unique(points, axis=0)) == 6
+
+
+def test_where_a_proposal_has_been_tried_the_best_of_other_rows_is_proposed() -> None:
+    task = pose(count=12)
+    row = task.tried[0]
+    found = _choose_new(task, row)
+    assert task.is_new(found.row)
+    others = task.space.sample(20, np.random.default_rng(0))
+    gains = value_rows(task, expect_improvement(task.best_value), np.vstack([found.row, others]))
+    assert gains[0] == gains.max()

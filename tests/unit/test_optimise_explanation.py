@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -139,6 +140,61 @@ def test_equal_values_leave_nothing_to_say() -> None:
     assert found.gain.reason == "equal values"
     assert "all values are equal" in str(found)
     assert found.suggestions[0].reason == "at random: all values so far are equal"
+
+
+@pytest.mark.parametrize("inputs", [1, 3])
+def test_of_values_that_are_noise_nothing_is_claimed(inputs: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    optimizer = mercer.Optimizer([(0, 1)] * inputs, random_state=0)
+    optimizer.tell(rng.random((30, inputs)), rng.standard_normal(30))
+    found = optimizer.explain()
+    assert not found.beyond_noise
+    assert not found.settled
+    assert (found.gain.verdict, found.gain.reason) == ("too early", "noise alone")
+    text = str(found)
+    assert "No effect of any input can be told from noise" in text
+    assert "counts most" not in text
+    assert "hardly" not in text
+    optimizer.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "No effect of any input" in page
+    assert "of the variance" not in page
+
+
+def test_an_effect_under_noise_is_seen() -> None:
+    rng = np.random.default_rng(7)
+    rows = rng.random((30, 2))
+    optimizer = mercer.Optimizer([(0, 1)] * 2, random_state=0)
+    optimizer.tell(rows, np.sin(5.0 * rows[:, 0]) + 0.3 * rng.standard_normal(30))
+    found = optimizer.explain()
+    assert found.beyond_noise
+    assert found.inputs[0].name == "x0"
+
+
+def test_a_first_guess_is_not_called_settled_and_the_search_can_be_finished() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.random((1020, 3))
+    optimizer = mercer.Optimizer([(0, 1)] * 3, random_state=0)
+    optimizer.tell(rows, np.sin(6.0 * rows[:, 0] * rows[:, 1]) + rows[:, 2])
+    found = optimizer.explain()
+    assert found.searching
+    assert not found.settled
+    assert not any(each.hardly_matters for each in found.inputs)
+    assert "not settled yet: the search goes on with the next trials" in " ".join(found.sentences)
+    assert judge_gain(0.0, rows[:, 0], None, False, ExplainPolicy(), searching=True).reason == "first guess"
+    optimizer.finish_search()
+    found = optimizer.explain()
+    assert not found.searching
+    assert [each.inputs for each in found.groups] == [("x0", "x1"), ("x2",)]
+
+
+def test_what_is_being_tried_has_no_number_among_the_next() -> None:
+    optimizer = mercer.Optimizer([(0, 1)], random_state=0)
+    optimizer.wait_for([0.25])
+    optimizer.ask(2)
+    said = words.tell_suggestions(optimizer.explain())
+    assert [each.split(":")[0] for each in said] == ["Next 1", "Next 2", "Being tried already"]
+    assert "x0 = 0.250" in said[-1]
 
 
 def test_all_trials_failed() -> None:

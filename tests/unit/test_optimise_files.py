@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +182,30 @@ def test_a_run_goes_on_from_its_checkpoint_and_evaluates_nothing_twice(tmp_path:
     result = mercer.minimize(function, [(-1, 1)], calls=8, random_state=0, checkpoint=tmp_path / "c")
     assert result.nfev == 8
     assert len(seen) == len(set(seen)) == 8
+
+
+def test_a_checkpoint_in_the_home_folder_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    for calls in (3, 5):
+        result = mercer.minimize(lambda x: float(x[0]), [(0, 1)], calls=calls, random_state=0, checkpoint="~/c")
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+    assert result.nfev == len(mercer.load("~/c").trials_) == 5
+    assert len(set(result.func_vals)) == 5
+
+
+def test_one_run_at_a_time_writes_to_a_checkpoint(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    hold = f"from mercer.optimise.lock import hold; manager = hold({str(tmp_path / 'c')!r}); manager.__enter__()"
+    script = f"{hold}; print('held', flush=True); input()"
+    other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(mercer.InputError, match="another run is writing to"):
+            mercer.minimize(lambda x: 1 / 0, [(0, 1)], calls=3, checkpoint=tmp_path / "c")
+    finally:
+        other.kill()  # the lock ends with its process, even so
+        other.communicate()
+    assert mercer.minimize(lambda x: float(x[0]), [(0, 1)], calls=3, checkpoint=tmp_path / "c").nfev == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]

@@ -202,6 +202,10 @@ def test_values_of_any_size(scale: float) -> None:
         (lambda: mercer.Optimizer([(0, 1)], minimize="no"), "minimize must be True, or False"),  # type: ignore[arg-type]
         (lambda: mercer.Optimizer([(0, 1)]).tell(0.5, [3.0]), "needs a list of as many points, not 0.5"),
         (lambda: mercer.Optimizer([(0, 1)]).tell(([0.5] for _ in range(2)), [3.0]), "2 points and 1 values"),
+        (lambda: mercer.Optimizer([(0, 1)] * 2).tell([0.5, 0.5], [[1.0], [2.0, 3.0]]), "one point and 2 values"),
+        (lambda: mercer.Optimizer([(0, 1)] * 2).tell([0.5, 0.5], np.True_), "needs one number for y"),
+        (lambda: mercer.minimize(abs, [(0, 1)], callback=5), "callback must be something that can be called"),  # type: ignore[arg-type]
+        (lambda: mercer.minimize(abs, [(0, 1)], checkpoint=5), "checkpoint must be the path of a file"),  # type: ignore[arg-type]
     ],
 )
 def test_what_makes_no_sense_is_a_sentence(act: Callable[[], Any], sentence: str) -> None:
@@ -218,6 +222,20 @@ def test_points_and_values_of_a_table() -> None:
     plain.tell(pd.DataFrame([[0.25, 0.5]]), [1.0])
     plain.tell((x for x in [[0.0, 1.0]]), [2.0])
     assert [list(x) for x, _ in plain.trials_] == [[0.25, 0.5], [0.0, 1.0]]
+
+
+def test_a_value_may_be_an_array_of_one_and_may_be_missing() -> None:
+    optimizer = mercer.Optimizer([(0.0, 1.0)] * 2)
+    optimizer.tell([0.5, 0.5], [1.0])
+    optimizer.tell(np.array([0.5, 0.5]), np.array([2.0]))
+    optimizer.tell([[0.1, 0.2], [0.3, 0.4]], np.array([[3.0], [4.0]]))
+    optimizer.tell([[0.1, 0.2], [0.3, 0.4]], pd.Series([5, None], dtype="Int64"))
+    optimizer.tell([0.5, 0.5], 10**400)
+    assert [value for _, value in optimizer.trials_] == [1.0, 2.0, 3.0, 4.0, 5.0, None, None]
+    result = mercer.minimize(lambda x: (x - 0.3) ** 2, [(0, 1)], calls=3, random_state=0)
+    assert result.func_vals == pytest.approx([(x[0] - 0.3) ** 2 for x in result.x_iters])
+    with pytest.warns(mercer.FitWarning, match="the function returned '1.5', which is no number"):
+        assert np.isnan(mercer.minimize(lambda _: "1.5", [(0, 1)], calls=1).fun)  # type: ignore[arg-type, return-value]
 
 
 # --------------------------------------------------------------------------------------------------------------- words

@@ -17,14 +17,13 @@ from scipy.sparse import csr_array
 
 import mercer
 from mercer.errors import InputError
+from mercer.optimise.bounds_text import range_of_column, read_bounds_text
 from mercer.optimise.space import (
     Category,
     Integer,
     Log,
     Range,
     Space,
-    range_of_column,
-    read_bounds_text,
     read_point,
     read_space,
 )

@@ -58,6 +58,7 @@ def suggest_and_write(request: SuggestRequest, terminal: Terminal) -> None:
         optimizer = begin_study(table, words, names, request, terminal)
     terminal.prepare_core()
     with interrupt_once(), terminal.working("learning what matters"):
+        optimizer.finish_search()  # the next call begins anew, and would not go on with it
         optimizer.ask(request.count)
         new = optimizer.suggestions_[-request.count :]
         found = optimizer.explain(request.target)
@@ -176,8 +177,9 @@ def begin_study(
     """Read the bounds and tell all rows; a row that cannot be read is an error that names it and the column."""
     import numpy as np
 
+    from mercer.optimise.bounds_text import range_of_column, read_bounds_text
     from mercer.optimise.optimizer import Optimizer
-    from mercer.optimise.space import range_of_column, read_bounds_text, read_space
+    from mercer.optimise.space import read_space
     from mercer.tables.columns import refuse_missing, to_texts
     from mercer.tables.names import quote, suggest
 

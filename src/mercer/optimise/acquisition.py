@@ -17,7 +17,7 @@ from mercer.fitting.minimise import ONE_THREAD_BELOW
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import one_thread
 from mercer.optimise.groups import GroupScan, bound_by_group, sample_by_group, scan_group, widen_bounds
-from mercer.optimise.joint import bound_below, expect_improvement, maximise, sample_jointly, value_rows
+from mercer.optimise.joint import bound_below, expect_improvement, maximise, sample_jointly, screen, value_rows
 from mercer.optimise.proposal import Proposal, ProposalTask, Why
 
 
@@ -138,11 +138,11 @@ def _scan_groups(task: ProposalTask) -> list[GroupScan]:
 
 
 def _choose_new(task: ProposalTask, known: Array) -> Proposal:
-    """Return a row that is new: of few the one with the largest expected improvement; where none is, the known one."""
+    """Return the new row with the largest expected improvement, of all or of some; where none is new, the known one."""
     listed = task.space.list_rows()
-    drawn = task.space.sample(200, task.rng) if listed is None else listed
+    drawn = screen(task) if listed is None else listed
     new = np.array([row for row in drawn if task.is_new(row)])
     if not len(new):
         return task.expect(known, "expected improvement")
     criterion = expect_improvement(task.best_value)
-    return task.expect(new[0 if listed is None else int(np.argmax(value_rows(task, criterion, new)))], "random")
+    return task.expect(new[int(np.argmax(value_rows(task, criterion, new)))], "random")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
 from mercer.optimise.models import Belief
@@ -38,6 +40,21 @@ def look_closely(model: Belief, X: Array, y: Array) -> FunctionModel:
     """Return the most probable surrogate of the values as they are, exact, given the trials or a choice of them."""
     rows = choose_rows(y, MOST_TRIALS, np.random.default_rng(0))
     return model.on_values().draw(X[rows], y[rows], None)
+
+
+def is_beyond_noise(surrogate: FunctionModel) -> bool:
+    """Tell whether the inputs explain the values better than noise alone does.
+
+    log p(y | model) - log p(y | a level and noise) must exceed log(n) / 2 for each input, as BIC prices a lengthscale:
+    on values that are noise a fit gains some evidence with every lengthscale.
+    """
+    data = surrogate.data
+    found = Exact().evidence(surrogate.program, surrogate.values, surrogate.likelihood, data, gradient=False)
+    variance = float(np.var(data.y))
+    if found.failure or variance <= 0.0:
+        return True  # nothing can be said against it
+    noise_alone = -0.5 * data.count * (1.0 + math.log(2.0 * math.pi * variance))
+    return bool(found.value - noise_alone > 0.5 * len(surrogate.inputs) * math.log(data.count))
 
 
 def predict_jointly(surrogate: FunctionModel, part: Part, rows: Array) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ import numpy as np
 from mercer.kernels.domains import Array
 from mercer.learners.partition import Groups, sort_groups
 from mercer.optimise import words
-from mercer.optimise.effects import Share, look_closely, measure_shares
+from mercer.optimise.effects import Share, is_beyond_noise, look_closely, measure_shares
 from mercer.optimise.models import Belief, Scale, measure_spread
 from mercer.optimise.space import Category, Space
 from mercer.optimise.surrogate import FunctionModel
@@ -23,7 +23,9 @@ from mercer.optimise.trials import Best, Suggestion, Trial
 
 Origin = Literal["averaged", "given", "learned"]  # of the kernel: over structures, by the user, by a learner
 Verdict = Literal["worth going on", "little left", "nothing to be expected", "too early"]
-Reason = Literal["against the spread", "against the noise", "few trials", "no model", "equal values"]
+Reason = Literal[
+    "against the spread", "against the noise", "few trials", "no model", "equal values", "noise alone", "first guess"
+]
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,8 @@ class StudyExplanation:
     best: Best | None
     partitions: tuple[PartitionFact, ...]
     settled: bool
+    searching: bool  # whether the structure is a first guess, and looked for further with the next trials
+    beyond_noise: bool  # False: there are trials enough, and the inputs explain them no better than noise does
     needed: int  # trials with a value before anything is called settled
     groups: tuple[GroupFact, ...]  # of the most probable partition
     parts: tuple[PartFact, ...]  # of the model that predicts, largest share first
@@ -171,6 +175,8 @@ class StudyExplanation:
             },
             "partitions": [{"groups": each.groups, "probability": each.probability} for each in self.partitions],
             "settled": self.settled,
+            "searching": self.searching,
+            "beyond_noise": self.beyond_noise,
             "groups": [
                 {"inputs": each.inputs, "probability": each.probability} for each in self.groups
             ],
@@ -212,10 +218,13 @@ def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExp
     needed = study.first + policy.trials_each * len(names)
     few = len(finished) < needed
     surrogate = None if study.model is None else look_closely(study.model, study.rows, study.values)
-    parts, inputs = _measure(study, surrogate, few, policy)
+    searching = study.model is not None and study.model.searching
+    beyond = few or surrogate is None or is_beyond_noise(surrogate)
+    unsettled = few or searching or not beyond
+    parts, inputs = _measure(study, surrogate, unsettled, policy)
     hardly = {names.index(each.name) for each in inputs if each.hardly_matters}
     partitions = [] if study.model is None else drop_inputs(study.model.partitions, hardly)
-    certain = study.origin != "averaged" or (not few and bool(partitions) and partitions[0][1] >= policy.settled)
+    certain = study.origin != "averaged" or (not unsettled and bool(partitions) and partitions[0][1] >= policy.settled)
     model = _describe_model(study)
     return StudyExplanation(
         target=study.target,
@@ -233,6 +242,8 @@ def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExp
             if probability >= policy.rarest
         ),
         settled=certain,
+        searching=searching,
+        beyond_noise=beyond,
         needed=needed,
         groups=tuple(
             GroupFact(tuple(names[i] for i in group), find_probability(group, partitions))
@@ -240,7 +251,9 @@ def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExp
         ),
         parts=parts,
         inputs=inputs,
-        gain=judge_gain(study.gain, finished, None if model is None else model.noise, few, policy),
+        gain=judge_gain(study.gain, finished, None if model is None else model.noise, few, policy, searching)
+        if beyond
+        else GainFact("too early", "noise alone"),
         suggestions=study.pending,
         acquisition=study.acquisition,
         model=model,
@@ -249,7 +262,7 @@ def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExp
 
 
 def _measure(
-    study: Study, surrogate: FunctionModel | None, few: bool, policy: ExplainPolicy
+    study: Study, surrogate: FunctionModel | None, unsettled: bool, policy: ExplainPolicy
 ) -> tuple[tuple[PartFact, ...], tuple[InputFact, ...]]:
     if surrogate is None:
         return (), ()
@@ -258,7 +271,9 @@ def _measure(
         PartFact(tuple(names[i] for i in part.inputs), share)
         for part, share in zip(surrogate.parts, shares.parts, strict=True)
     ]
-    inputs = [InputFact(names[i], share, not few and share.high < policy.hardly) for i, share in shares.inputs.items()]
+    inputs = [
+        InputFact(names[i], share, not unsettled and share.high < policy.hardly) for i, share in shares.inputs.items()
+    ]
     return (
         tuple(sorted(parts, key=lambda part: -part.share.mean)),
         tuple(sorted(inputs, key=lambda each: -each.share.mean)),
@@ -282,7 +297,9 @@ def find_probability(inputs: tuple[int, ...], partitions: Sequence[tuple[Groups,
     return min(1.0, sum(p for groups, p in partitions if any(chosen <= set(group) for group in groups)))
 
 
-def judge_gain(gain: float | None, values: Array, noise: float | None, few: bool, policy: ExplainPolicy) -> GainFact:
+def judge_gain(
+    gain: float | None, values: Array, noise: float | None, few: bool, policy: ExplainPolicy, searching: bool = False
+) -> GainFact:
     """Say whether to go on. That nothing is left is said only where there are trials enough to know."""
     if gain is None:
         equal = len(values) > 1 and float(np.ptp(values)) == 0.0
@@ -292,6 +309,8 @@ def judge_gain(gain: float | None, values: Array, noise: float | None, few: bool
         return GainFact("worth going on", "against the spread", gain, spread, noise)
     if few:
         return GainFact("too early", "few trials", gain, spread, noise)
+    if searching:
+        return GainFact("too early", "first guess", gain, spread, noise)
     if gain <= policy.nothing * spread:
         return GainFact("nothing to be expected", "against the spread", gain, spread, noise)
     reason: Reason = "against the spread" if gain <= policy.little * spread else "against the noise"

@@ -18,8 +18,9 @@ def load(path: str | Path) -> GPRegressor | GridRegressor | KernelSVC | Optimize
 
     A file from a stranger can never run code.
     """
-    if _is_text(Path(path)):
-        if FORECASTER in Path(path).read_bytes()[:80]:
+    file = Path(path).expanduser()
+    if _is_text(file):
+        if FORECASTER in file.read_bytes()[:80]:
             from mercer.forecast.files import read_forecaster
 
             return read_forecaster(path)

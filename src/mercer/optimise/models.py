@@ -167,6 +167,11 @@ class Belief(ABC):
         return self
 
     @property
+    def searching(self) -> bool:
+        """Whether the search for structure goes on with the next trials: what it has found so far is a first guess."""
+        return False
+
+    @property
     @abstractmethod
     def partitions(self) -> list[tuple[Groups, float]]:
         """Which inputs act together, with probabilities, most probable first."""
@@ -377,6 +382,10 @@ class StructureModel(Belief):
 
     def on_values(self) -> StructureModel:
         return replace(self, recent=())
+
+    @property
+    def searching(self) -> bool:
+        return self.plain is not None and self.plain.stage is not None
 
     @property
     def partitions(self) -> list[tuple[Groups, float]]:

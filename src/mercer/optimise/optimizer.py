@@ -6,11 +6,12 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -18,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from mercer.errors import FitWarning, InputError, MercerError
+from mercer.explain.wording import write_count
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
@@ -31,6 +33,7 @@ from mercer.optimise.acquisition import Improvement, find_acquisition
 from mercer.optimise.doubt import DoubtPolicy, fill_valley, is_spent, least_gain, promises_nothing
 from mercer.optimise.explanation import Origin, Study, StudyExplanation, explain_study
 from mercer.optimise.gain import expect_gain
+from mercer.optimise.lock import hold
 from mercer.optimise.models import Belief, LearnedModel, StructureModel, Target, UpdatePolicy
 from mercer.optimise.proposal import AcquisitionPolicy, Proposal, ProposalTask
 from mercer.optimise.space import SAME, Space, find_best, is_new, read_point, read_points, read_space
@@ -42,6 +45,7 @@ FIRST_TRIALS = 10  # at random, before anything is learned
 FEWEST = 3  # trials with a value that a model needs
 TEACHES = 0.25  # of a variance must stay when trials at the same time are known, or one of them teaches too little
 ELSEWHERE = 500  # rows among which one is looked for that teaches more, or is new
+MOST_STEPS = 100  # of a search for structure: about one for each input is usual
 NOISY = 1e-4  # of the variance of the values: from here on the best trial is that with the best posterior mean ...
 HALF_WITHIN = 0.5  # ... unless half of the values lie this near, in its deviations: noise would scatter them by 1.25
 
@@ -252,7 +256,10 @@ class Optimizer:
         return ProposalTask(surrogate, self.space, state.X[best], value, self._rng, self._policy)
 
     def _look_elsewhere(self, proposal: Proposal, known: FunctionModel, waiting: Array) -> Proposal:
-        """Return, of rows near and far that teach something beside the waiting ones, that with the least bound."""
+        """Return, of rows near and far that teach something beside the waiting ones, that with the least bound.
+
+        Once nearly all is known only hopeless places teach anything: then a row will do that merely differs.
+        """
         widths = 10.0 ** self._rng.uniform(-2.0, -0.5, size=(ELSEWHERE, 1))
         steps = self.space.snap(proposal.row + widths * self._rng.standard_normal((ELSEWHERE, self.space.width)))
         rows = np.concatenate([self.space.sample(ELSEWHERE, self._rng), steps[self.space.satisfies(steps)]])
@@ -260,7 +267,11 @@ class Optimizer:
         if not len(rows):
             return proposal
         left, found = known.keep_variance(rows, waiting), known.predict(rows)
-        bounds = np.where(left < TEACHES, np.inf, found.mean - 2.0 * np.sqrt(found.variance * left))
+        least = found.mean - 2.0 * np.sqrt(found.variance * left)
+        bounds = np.where(left < TEACHES, np.inf, least)
+        if bounds.min() > known.predict(known.data.X).mean.min():
+            apart = np.array([np.abs(waiting - row).max(axis=1).min() > self._policy.near for row in rows])
+            bounds = np.where(apart, least, np.inf)
         place = int(np.argmin(bounds))
         if not math.isfinite(bounds[place]):
             return proposal
@@ -278,6 +289,17 @@ class Optimizer:
             self._known = Known(self._model, self.space, X, y)
         return self._known
 
+    def finish_search(self) -> None:
+        """Look for structure to the end, for whoever asks once: with many trials the first `ask` has a first guess."""
+        if not self._can_model():
+            return
+        state, steps = self._learn(), 0
+        while self._model.searching and steps < MOST_STEPS:
+            self._model, steps = self._model.update(state.X, state.y, self._rng), steps + 1
+        if steps:  # the values of what was found were fitted to few trials
+            self._model = self._model.update(state.X, state.y, self._rng)
+            self._known = replace(state, model=self._model)
+
     def _describe(self, proposal: Proposal, known: FunctionModel, target: Target, best: float) -> Suggestion:
         """Say what is expected of a proposal by the trials that have a value."""
         found = known.predict(proposal.row[None])
@@ -294,7 +316,9 @@ class Optimizer:
 
     def tell(self, x: Any, y: Any) -> None:
         """Take the value of a point, or values of several points (a list of points and a list of values)."""
-        if isinstance(y, list | tuple | np.ndarray | pd.Series) and np.ndim(y) == 1:
+        if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if isinstance(y, list | tuple | np.ndarray | pd.Series) and getattr(y, "ndim", 1) == 1:
             points = read_points(self.space, x, len(y))
             trials = [self._read_trial(point, value) for point, value in zip(points, y, strict=True)]
         else:
@@ -319,7 +343,7 @@ class Optimizer:
     def _read_trial(self, x: Any, y: Any) -> Trial:
         row, notes = read_point(self.space, x)
         value = read_value(y)
-        if value is None and isinstance(y, str):
+        if value is None and isinstance(y, str | bytes):
             notes = [*notes, f"its value, {y!r:.40}, is no number; the trial counts as failed"]
         return Trial(row, None if value is None else self._sign * value, "; ".join(notes))
 
@@ -389,13 +413,17 @@ class Optimizer:
 
         Of a noisy function it is that with the best posterior mean.
         """
+        return self.find_best(self._can_model())  # it must not depend on whether somebody asked before
+
+    def find_best(self, by_model: bool) -> Best | None:
+        """Return the best trial; without the model that with the best value, which needs no fit."""
         known = [number for number, trial in enumerate(self._trials) if trial.value is not None]
         if not known:
             return None
         X, y = self._rows_and_values()
         place, mean, noisy = find_best(self.space, X, y), None, False
         lowest = place
-        if self._can_model():  # the best must not depend on whether somebody asked before
+        if by_model:
             state = self._learn()
             place, noisy = state.best, state.noisy
             mean = self._sign * float(state.model.target.backward(state.means[place]))
@@ -464,14 +492,18 @@ def load_study(path: str | Path) -> Optimizer:
 
 
 def read_value(y: Any) -> float | None:
-    """Return a value of the function; None for one that marks a failed trial: None, NaN, an infinite number, a text."""
-    if y is None or isinstance(y, str):
+    """Return a value of the function; None for one that marks a failed trial: missing, infinite, or a text."""
+    if isinstance(y, np.ndarray) and y.size == 1:
+        y = y.item()  # what functions of arrays return
+    if y is None or y is pd.NA or y is pd.NaT or isinstance(y, str | bytes):
         return None
     try:
-        value = float(y)
+        value = None if isinstance(y, bool | np.bool_) else float(y)
+    except OverflowError:
+        return None
     except (TypeError, ValueError):
         value = None
-    if value is None or isinstance(y, bool):
+    if value is None:
         raise InputError(f"tell(x, y) needs one number for y, or None for a failed trial, not {y!r:.80}")
     return value if math.isfinite(value) else None
 
@@ -528,12 +560,28 @@ def minimize(
         raise InputError(f"calls must be a whole number of at least 1, not {calls!r}")
     if not callable(function):
         raise InputError(f"function must be something that can be called with a point, not {function!r:.80}")
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback must be something that can be called with a State, not {callback!r:.80}")
+    if checkpoint is not None and not isinstance(checkpoint, str | PathLike):
+        raise InputError(f"checkpoint must be the path of a file, not {checkpoint!r:.80}")
     optimizer = Optimizer(bounds, kernel, random_state=random_state, **settings)
-    if checkpoint is not None:
-        if Path(checkpoint).exists():
-            optimizer.resume(checkpoint)
-        optimizer.save(checkpoint)  # a place that cannot be written must not cost an evaluation
-    started, message, done = time.perf_counter(), f"{calls} evaluations", len(optimizer.trials_)
+    with nullcontext() if checkpoint is None else hold(checkpoint):
+        if checkpoint is not None:
+            if Path(checkpoint).expanduser().exists():
+                optimizer.resume(checkpoint)
+            optimizer.save(checkpoint)  # a place that cannot be written must not cost an evaluation
+        return _conclude(optimizer, _run(optimizer, function, int(calls), callback, checkpoint))
+
+
+def _run(
+    optimizer: Optimizer,
+    function: Callable[[Any], float],
+    calls: int,
+    callback: Callable[[State], Any] | None,
+    checkpoint: str | Path | None,
+) -> str:
+    """Evaluate until there are as many trials; return why it ended."""
+    started, done = time.perf_counter(), len(optimizer.trials_)
     try:
         while done < calls:
             x = optimizer.ask()
@@ -543,13 +591,12 @@ def minimize(
             if checkpoint is not None:
                 _keep(optimizer, checkpoint)
             if callback is not None:
-                state = State(done, int(calls), x, value, optimizer.best_, optimizer, time.perf_counter() - started)
+                state = State(done, calls, x, value, optimizer.best_, optimizer, time.perf_counter() - started)
                 if _wants_to_stop(callback, state):
-                    message = f"ended by the callback after {done} of {calls} evaluations"
-                    break
+                    return f"ended by the callback after {done} of {calls} evaluations"
     except KeyboardInterrupt:
-        message = f"interrupted after {done} of {calls} evaluations"
-    return _conclude(optimizer, message)
+        return f"interrupted after {done} of {calls} evaluations"
+    return write_count(done, "evaluation")
 
 
 def _keep(optimizer: Optimizer, checkpoint: str | Path) -> None:
@@ -570,18 +617,29 @@ def _wants_to_stop(callback: Callable[[State], Any], state: State) -> bool:
 
 def evaluate(function: Callable[[Any], float], x: Any) -> float | None:
     """Return the value of a function; None where it raises or returns what is no finite number."""
+    value, why = None, ""
     try:
-        value = float(function(x))
+        given = function(x)
+        value = read_value(float(given) if isinstance(given, bool | np.bool_) else given)
+        if given is None or isinstance(given, str | bytes):
+            why = f"the function returned {given!r:.80}, which is no number"
+    except InputError:
+        why = f"the function returned {given!r:.80}, which is not one number"
     except Exception as error:  # whatever a user's function does, what was learned so far must not be lost
-        warnings.warn(f"the trial at {x} failed: {type(error).__name__}: {error}", FitWarning, stacklevel=3)
-        return None
-    return value if math.isfinite(value) else None
+        why = f"{type(error).__name__}: {error}"
+    if why:
+        warnings.warn(f"the trial at {x} failed: {why}", FitWarning, stacklevel=4)
+    return value
 
 
 def _conclude(optimizer: Optimizer, message: str) -> Any:
     from scipy.optimize import OptimizeResult
 
-    best, trials = optimizer.best_, optimizer.trials_
+    try:
+        best = optimizer.best_
+    except KeyboardInterrupt:  # once more, while a model is fitted: the lowest value needs none
+        best = optimizer.find_best(by_model=False)
+    trials = optimizer.trials_
     return OptimizeResult(
         x=None if best is None else best.x,
         fun=math.nan if best is None else best.y,

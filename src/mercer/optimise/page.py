@@ -64,15 +64,20 @@ def study_html(study: Study, explanation: StudyExplanation | None = None, comman
         structure=words.tell_structure(found),
         matters=words.tell_inputs(found),
         partitions=[
-            (words.show_partition(each.groups), words.show_probability(each.probability)) for each in found.partitions
+            (words.show_partition(each.groups), words.show_probability(each.probability))
+            for each in found.partitions
+            if found.beyond_noise
         ],
         progress=progress,
         parts=parts,
-        left_out=words.tell_left_out(found.parts, MOST_PARTS),
+        left_out=words.tell_left_out(found.parts, MOST_PARTS) if found.beyond_noise else "",
         effects=words.describe_effects(found),
         names=list(found.spans),
-        shares=[(each, words.show_interval(each.share)) for each in found.inputs[:MOST_PARTS]],
-        suggestions=[_list_suggestion(each, found) for each in found.suggestions],
+        shares=[(each, words.show_interval(each.share)) for each in found.inputs[:MOST_PARTS] if found.beyond_noise],
+        suggestions=[
+            _list_suggestion(each, found)
+            for each in sorted(found.suggestions, key=lambda each: each.purpose == "waiting")
+        ],
         trials=_list_trials(study, found),
         hidden=max(0, found.trials - MOST_TRIALS),
         model=words.tell_model(found),
@@ -84,7 +89,7 @@ def study_html(study: Study, explanation: StudyExplanation | None = None, comman
 
 
 def _draw_parts(study: Study, found: StudyExplanation) -> list[PartDrawing]:
-    if study.model is None:
+    if study.model is None or not found.beyond_noise:
         return []
     surrogate = look_closely(study.model, study.rows, study.values)
     effects = Effects(study, surrogate, study.sign * study.model.on_values().target.spread)

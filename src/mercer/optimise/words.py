@@ -38,6 +38,9 @@ PURPOSES = {
     "explore": "to explore: probably no better, but it teaches",
     "waiting": "being tried already",
 }
+ONLY_NOISE = (
+    "No effect of any input can be told from noise so far: the inputs explain the values no better than chance."
+)
 MOST_NOTES = 5
 CERTAIN = 0.99
 
@@ -135,6 +138,8 @@ def _tell_allowed(best: Best) -> str:
 
 def tell_structure(found: StudyExplanation) -> list[str]:
     """Say which inputs act together and which alone, as far as that is known."""
+    if not found.beyond_noise:
+        return [ONLY_NOISE]
     if len(found.spans) < 2:
         return []
     if not found.partitions:
@@ -146,6 +151,8 @@ def tell_structure(found: StudyExplanation) -> list[str]:
         return [f"By the kernel that was learned, the function is {show_partition(first.groups)}."]
     if not found.settled:
         early = f": that takes {found.needed} trials" if found.trials - found.failed < found.needed else ""
+        if found.searching and not early:
+            early = ": the search goes on with the next trials"
         text = (
             f"Which inputs act together is not settled yet{early}. Of the structures looked at, the likeliest is "
             f"{show_partition(first.groups)} (probability {show_probability(first.probability)})"
@@ -176,7 +183,7 @@ def _tell_groups(found: StudyExplanation) -> list[str]:
 
 def tell_inputs(found: StudyExplanation) -> list[str]:
     """Say which inputs matter most, and which hardly."""
-    if not found.inputs or len(found.spans) < 2:
+    if not found.inputs or len(found.spans) < 2 or not found.beyond_noise:
         return []
     sentences = []
     main = [each for each in found.inputs if not each.hardly_matters][:3]
@@ -214,6 +221,7 @@ def tell_gain(gain: GainFact) -> str:
         why = {
             "equal values": "all values are equal",
             "no model": "a model needs ten trials with values that differ",
+            "noise alone": "what the inputs do cannot be told from noise",
         }[gain.reason]
         return f"It is too early to say what is left to gain: {why}."
     expected = f"about {number(gain.expected)} more is expected from the next 100 trials"
@@ -222,7 +230,8 @@ def tell_gain(gain: GainFact) -> str:
     if gain.verdict == "worth going on":
         return f"It is worth going on: {expected}, {against}."
     if gain.verdict == "too early":
-        return f"It is too early to stop: {expected}, {against}, but there are few trials to tell from."
+        but = "there are few trials to tell from" if gain.reason == "few trials" else "the model is a first guess"
+        return f"It is too early to stop: {expected}, {against}, but {but}."
     if gain.verdict == "nothing to be expected":
         return f"Hardly anything is left to gain: {expected}, {against}. You can stop."
     if gain.reason == "against the noise" and gain.noise is not None:
@@ -231,10 +240,12 @@ def tell_gain(gain: GainFact) -> str:
 
 
 def tell_suggestions(found: StudyExplanation) -> list[str]:
-    """Say what each pending suggestion is for."""
+    """Say what each pending suggestion is for; those that are being tried already have no number, and come last."""
+    new = [each for each in found.suggestions if each.purpose != "waiting"]
+    waiting = [each for each in found.suggestions if each.purpose == "waiting"]
     return [
-        f"Next {place}: {show_point(each.x, found.spans)}, {tell_purpose(each)}."
-        for place, each in enumerate(found.suggestions, start=1)
+        *(f"Next {place}: {show_point(x.x, found.spans)}, {tell_purpose(x)}." for place, x in enumerate(new, start=1)),
+        *(f"{PURPOSES['waiting'].capitalize()}: {show_point(each.x, found.spans)}." for each in waiting),
     ]
 
 
@@ -256,6 +267,8 @@ def tell_model(found: StudyExplanation) -> str:
     ways = dict.fromkeys(each.reason for each in found.suggestions if each.purpose != "waiting")
     asked = "" if found.acquisition == "auto" else f" (acquisition {found.acquisition!r})"
     why = f" How the suggestions were chosen{asked}: {'; '.join(ways)}." if ways else ""
+    if not found.beyond_noise:
+        return f"The model predicts {scale}.{why}"
     noise = f"; the noise has a standard deviation of {number(found.model.noise)}"
     if found.best is not None and not found.best.noisy:
         noise = f", and leaves a standard deviation of {number(found.model.noise)} unexplained"
