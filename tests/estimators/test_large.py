@@ -12,7 +12,7 @@ from tests.policies import regressor_with
 import mercer
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.fitting.minimise import fit
+from mercer.fitting.minimise import Clock, fit
 from mercer.fitting.problem import Fit, FitOptions
 from mercer.inference import choose as choose_module
 from mercer.inference.contract import Data
@@ -113,6 +113,17 @@ def test_more_points_for_predictions_bring_them_nearer_to_exact_ones(tmp_path) -
     again = mercer.load(tmp_path / "model.mercer")
     assert again.inference == mercer.VFE(inducing=12, predicting=100)
     np.testing.assert_allclose(again.predict(X[:20]), many.predict(X[:20]), rtol=1e-7)
+
+
+@pytest.mark.parametrize(("clock", "points"), [(Clock(), 40), (Clock(1e6), 40), (Clock(1e-9), 10)])
+def test_a_time_budget_that_is_spent_predicts_by_the_points_of_the_fit(clock: Clock, points: int) -> None:
+    X, y = rows(200)
+    data = Data(X, y - y.mean())
+    kernel, some = bind(parse("M12(0) + M12(1)"), 2), data.take(np.arange(200) < 60)
+    found = fit(kernel, some, Exact(), FitOptions(max_iterations=20))
+    scored = AllRows(data, mercer.VFE(10, predicting=40), FitOptions(), clock=clock).score(found)
+    assert scored.held.Z.shape == (points, 2)
+    assert scored.status != "failed"
 
 
 def test_points_that_moved_stay_where_more_of_the_rows_are_worth_less() -> None:

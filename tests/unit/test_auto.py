@@ -69,7 +69,8 @@ def test_every_table_has_a_learner_with_words_and_its_time(facts: DataFacts, bud
         assert plan.seconds is None
         assert plan.kernel.seconds_allowed is None
     else:
-        assert plan.seconds == (AutoPolicy().seconds if budget is None else budget)
+        usual = AutoPolicy().seconds if facts.rows < AutoPolicy().many_rows else AutoPolicy().many_rows_seconds
+        assert plan.seconds == (usual if budget is None else budget)
         assert 0 < plan.kernel.seconds_allowed <= plan.seconds
 
 

@@ -35,6 +35,10 @@ class AutoPolicy:
     # A search on 600 rows of one column has found the structure after 60 s (error 0.023; after 20 s 0.037), and longer
     # nobody waits who has not asked for it.
     seconds: float = 120.0
+    # From so many rows on the last posterior of a network (50 s at 9,568 rows of four columns, two cores) and its words
+    # (55 s) would take most of that.
+    many_rows: int = 5000
+    many_rows_seconds: float = 300.0
     # Rows of several columns from which on a network of kernels is nearer: at 2,500 rows of four columns its error is
     # 0.018 after 15 s, that of a search 0.031, which gets no further than one kernel on all columns.
     network_rows: int = 1500
@@ -101,7 +105,8 @@ class AutoKernel(Learner):
 
     Parameters
     ----------
-    time_budget : seconds that learning may take at most (infinity: no end); None: those of `AutoPolicy`, two minutes.
+    time_budget : seconds that learning may take at most (infinity: no end); None: those of `AutoPolicy`, two
+        minutes, or five from 5,000 rows on.
     """
 
     time_budget: float | None = None
@@ -112,7 +117,8 @@ class AutoKernel(Learner):
         """Return the learner of the first rule that holds, with its time."""
         self.check()
         policy = find_policy(policies, AutoPolicy)
-        given = policy.seconds if self.time_budget is None else float(self.time_budget)
+        usual = policy.seconds if facts.rows < policy.many_rows else policy.many_rows_seconds
+        given = usual if self.time_budget is None else float(self.time_budget)
         seconds = given if math.isfinite(given) else None
         rule = next(rule for rule in RULES if rule.holds(facts, seconds, policy))
         jobs = 1 if seconds is not None and seconds < policy.parallel_seconds else None

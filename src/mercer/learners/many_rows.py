@@ -47,6 +47,8 @@ class ManyRowsPolicy:
     interval_rows: int = 100_000  # rows up to which every kernel of a search gets an interval on all of them
     kept_share: float = 0.35  # of a time budget that a learner leaves for the fits to all rows
     fitting_share: float = 0.6  # of the time left then in which parameters move; then come last points and intervals
+    # times as long as choosing points and one evidence: the posterior and rows left out come after these
+    passes: float = 1.5
     members: int = 3  # of an average that are fitted to all rows
     least_weight: float = 0.001  # of a member that is worth the time
 
@@ -147,15 +149,17 @@ class AllRows:
 
         A rough kernel needs more inducing points than a fit to all rows can move parameters with: steps on the bound
         from too few of them would make it smooth. The points of the final posterior, which is worked out once, may be
-        enough for it. None where few points are enough.
+        enough for it. None where few points are enough, and of networks, which are fitted to some rows exactly first.
         """
         engine, policy, rows = self.engine, self.policy, self.data
+        if contains(fit.expression, Network):
+            return None
         if not is_sparse(engine) or engine.predicting is None or rows.source is not None or rows.count <= policy.nearer:
             return None
         few = engine.hold(compile_program(fit.expression), fit.values, rows)
         found = few.evidence(compile_program(fit.expression), fit.values, fit.likelihood, rows, gradient=False)
         scored = self.score(replace(fit, held=None))
-        if not scored.log_evidence > found.value + policy.too_few * rows.count or contains(fit.expression, Network):
+        if not scored.log_evidence > found.value + policy.too_few * rows.count:
             return None
         some = draw_with_neighbours(rows, policy.nearer, self.options.seed)
         exact = Exact(engine.backend)
@@ -253,13 +257,26 @@ class AllRows:
         curvature = np.maximum(np.diagonal(np.stack(ahead) - slope) / shift, 1.0) * (problem.data.count / rows)
         return minimise_scaled(problem, point, 1.0 / np.sqrt(curvature), iterations, NEGLIGIBLE_GAIN)
 
+    def _hold_more(self, fit: Fit) -> Engine | None:
+        """Return the points of the final posterior; those of the fit where a time budget leaves too little for more."""
+        engine, program, data = self.engine, compile_program(fit.expression), self.data
+        limited = self.clock.budget is not None and data.source is None
+        if limited and is_sparse(engine) and engine.predicting is not None:
+            started = self.clock.seconds
+            few = fit.held or engine.hold(program, fit.values, data)
+            few.evidence(program, fit.values, fit.likelihood, data, gradient=False)
+            needed = (engine.predicting / engine.inducing) ** 2 * self.policy.passes * (self.clock.seconds - started)
+            if needed > (self.clock.seconds_left or 0.0):
+                return few
+        return engine.hold_for_predictions(program, fit.values, data)
+
     def score(self, fit: Fit) -> Fit:
         """Return the fit with the scores of the engine that will predict, which chooses what it holds itself."""
         if self.engine.exact and fit.rows == self.data.count:
             return fit  # they are these already
         data, program, likelihood = self.data, compile_program(fit.expression), fit.likelihood
         engines = [fit.held or self.engine]
-        more = self.engine.hold_for_predictions(program, fit.values, data)
+        more = self._hold_more(fit)
         if more is not None:
             # points that moved to where they are needed can be worth more than many more among the rows
             engines = [more] if fit.held is None else [more, fit.held]
