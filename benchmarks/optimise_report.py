@@ -73,12 +73,9 @@ logarithmic, one of three categories), share of errors of three folds.
 Simple regret: the best value found less the minimum; where that is not known, less the best value that any method
 found. Spread: the standard deviation of the function at uniform random points, those of the random search among them.
 
-Of Mercer's runs, Hartmann 0 to 3 and rotated 0 to 9 are of 2026-11-17, with structures searched by both kernel
-families, a wider prior on variances, and a structure that is doubted once it expects nothing more; all others are of
-the state before that. Ends of other runs with that code, whose files were not kept (16 cores, same day): Styblinski
-0 to 6 -391.66 each; Michalewicz 0 to 6 -9.05, -8.93, -9.55, -9.47, -9.46, -9.46, -9.31; Hartmann 0 to 2 -3.322; Ackley
-0 and 1 1.14, 0.36; Levy 0 to 2 0.032, 0.235, 0.290; Rosenbrock 0 to 2 5.59, 4.33, 4.81; svc 0 and 1 0.0134, 0.0122;
-boosting 0 54.99; sparse20 0 -3.730.
+Mercer's runs are of 2026-11-18 (16 cores of an Intel Xeon; Styblinski-Tang, Michalewicz and rotated 6 to 9 two cores of
+an AMD EPYC), but for sparse20 1 to 5 and rotated-centred 2 to 4, which are of the two days before. After
+them batches, words about noise, first guesses and checkpoints were mended, which single asks in a run do not pass.
 """
 
 
