@@ -27,7 +27,7 @@ class Judge:
     engine: Engine
     data: Data  # the rows to learn from
     held_out: Data | None  # those that judge instead
-    rows: int  # all of them: the score is that of so many
+    rows: int  # all of them: the score is that of this many
     known: Known | None = None  # from other series, where the rows are one
 
     @property
@@ -86,7 +86,7 @@ class Judge:
 
 
 def appoint(context: Context, score: str, priors: object, most_rows: int) -> Judge:
-    """Return the judge for a search: "auto" is by evidence where experience holds, up to so many rows, else by BIC."""
+    """Return the judge for a search: "auto" is by evidence where experience holds, up to a number of rows, else by BIC."""
     given, known = read_priors(priors), None
     if given is not None and len(context.columns) == 1 and not context.categories and context.whole is None:
         known = given.for_series(context.data.X[:, context.columns[0]], context.data.y)

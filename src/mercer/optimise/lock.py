@@ -40,7 +40,7 @@ def _lock(beside: Path, path: str | Path) -> int | None:
         try:
             descriptor = os.open(beside, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError:
-            return None  # a place that cannot be written is refused by whoever writes there
+            return None  # a place that cannot be written is refused when the file is written
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
