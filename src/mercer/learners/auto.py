@@ -35,8 +35,8 @@ class AutoPolicy:
     # A search on 600 rows of one column has found the structure after 60 s (error 0.023; after 20 s 0.037), and longer
     # nobody waits who has not asked for it.
     seconds: float = 120.0
-    # From this many rows on the last posterior of a network (50 s at 9,568 rows of four columns, two cores) and its words
-    # (55 s) would take most of that.
+    # From this many rows on the last posterior of a network (50 s at 9,568 rows of four columns, two cores) and its
+    # words (40 to 55 s) would take most of that.
     many_rows: int = 5000
     many_rows_seconds: float = 300.0
     # Rows of several columns from which on a network of kernels is nearer: at 2,500 rows of four columns its error is

@@ -86,7 +86,7 @@ class Judge:
 
 
 def appoint(context: Context, score: str, priors: object, most_rows: int) -> Judge:
-    """Return the judge for a search: "auto" is by evidence where experience holds, up to a number of rows, else by BIC."""
+    """Return the judge for a search: "auto" is by evidence where experience holds and rows are few, else by BIC."""
     given, known = read_priors(priors), None
     if given is not None and len(context.columns) == 1 and not context.categories and context.whole is None:
         known = given.for_series(context.data.X[:, context.columns[0]], context.data.y)

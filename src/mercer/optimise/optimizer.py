@@ -290,7 +290,7 @@ class Optimizer:
         return self._known
 
     def finish_search(self) -> None:
-        """Look for structure to the end, for callers who ask once: with many trials the first `ask` has a first guess."""
+        """Look for structure to the end, for callers who ask once: of many trials the first `ask` has a guess."""
         if not self._can_model():
             return
         state, steps = self._learn(), 0
