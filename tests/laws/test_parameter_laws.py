@@ -14,7 +14,7 @@ from scipy.optimize import approx_fprime
 from mercer.kernels import layout
 from mercer.kernels.domains import Domain, NonNegative, Positive, Real, Simplex
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base
-from mercer.kernels.parameters import fill_held, held_variances, values_of, with_values
+from mercer.kernels.parameters import fill_held, held_correlations, held_variances, values_of, with_values
 from tests.agree.slow_reference import slow_gram
 from tests.laws.variations import partly_fixed
 from tests.strategies import deep_kernels, inputs
@@ -58,11 +58,12 @@ def test_values_and_free_vector_go_back_and_forth(kernel: Expression) -> None:
 @given(with_some_unset())
 def test_unset_values_stay_unset(kernel: Expression) -> None:
     again = with_values(kernel, values_of(kernel))
-    held = held_variances(kernel)
+    held = {"variance": (held_variances(kernel), 1.0), "correlation": (held_correlations(kernel), 0.0)}
     for number, (leaf, other) in enumerate(zip(kernel.leaves(), again.leaves(), strict=True)):
         for one, two in zip(leaf.parameters, other.parameters, strict=True):
-            redundant = one.name == "variance" and number in held and one.values is None
-            assert two == (replace(one, values=(1.0,)) if redundant else one)
+            numbers, value = held.get(one.name, ((), None))
+            redundant = number in numbers and one.values is None
+            assert two == (replace(one, values=(value,)) if redundant else one)
     assert np.array_equal(values_of(again), values_of(kernel), equal_nan=True)
     assert np.array_equal(values_of(fill_held(kernel)), values_of(kernel), equal_nan=True)
 
