@@ -23,6 +23,7 @@ from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import to_scaled_units, values_of
 from mercer.learners.contract import Context, Learned, Weights
+from mercer.learners.grammar import SearchPolicy
 from mercer.learners.many_rows import AllRows, ManyRowsPolicy, fit_to_all
 
 Regressor = regressor_with(ManyRowsPolicy(sample=120))
@@ -78,7 +79,8 @@ def test_a_network_gets_more_inducing_points_where_rows_are_not_too_many() -> No
 
 def test_a_search_on_many_rows_tells_its_story() -> None:
     X, y = rows(250)
-    search = mercer.GrammarSearch(bases=["SE", "LIN"], max_depth=1)
+    policy = SearchPolicy(every_column=False, first_parents=1)
+    search = mercer.GrammarSearch(bases=["SE", "LIN"], max_depth=1, policy=policy)
     model = Regressor(search, inference=mercer.VFE(inducing=25), random_state=0).fit(X, y)
     explanation = model.explain()
     assert explanation.search is not None
