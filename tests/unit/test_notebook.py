@@ -165,3 +165,8 @@ def test_a_bar_can_be_asked_for_where_nobody_sees_it() -> None:
     assert model.kernel_ is not None
     with pytest.raises(InputError, match="progress must be True"):
         mercer.GPRegressor("SE").fit(X, X[:, 0], progress="bar")
+
+
+def test_a_kernel_of_many_parts_is_mathematics() -> None:
+    page = read(mercer.parse(" + ".join(f"SE({column})" for column in range(40)))._repr_html_())
+    assert "more base kernels" in "".join(page.itertext())

@@ -148,7 +148,7 @@ def kernel_to_html(kernel: Expression, names: Sequence[str] | None = None) -> st
     listed = leaves[:MOST_PARTS]
     rows = "".join(_row(leaf, names) for leaf in listed)
     more = len(leaves) - MOST_PARTS
-    rest = f"<tr><td colspan=3>and {more} more base kernels</td></tr>" if more > 0 else ""
+    rest = f'<tr><td colspan="3">and {more} more base kernels</td></tr>' if more > 0 else ""
     legend = write_legend(listed)
     return f'<div class="mercer-kernel"><p>{shown}</p><table>{rows}{rest}</table><p><small>{legend}</small></p></div>'
 
