@@ -279,7 +279,7 @@ class AllRows:
         more = self._hold_more(fit)
         if more is not None:
             # points that moved to where they are needed can be worth more than many more among the rows
-            engines = [more] if fit.held is None else [more, fit.held]
+            engines = [more] if fit.held in (None, more) else [more, fit.held]
         found = [(one, one.evidence(program, fit.values, likelihood, data, gradient=False)) for one in engines]
         engine, evidence = max(found, key=lambda pair: pair[1].value)
         if engine.held:
