@@ -585,7 +585,8 @@ class Search:
         try:
             for number, rung in enumerate(rungs):
                 so_far = [self.judge.score_so_far(entries[i].task.expression, attempts[i]) for i in running]
-                promoted = promote(so_far, rung)
+                hopes = [self._hope(attempts[i]) for i in running]
+                promoted = promote(so_far, rung, hopes)
                 running = [running[i] for i in promoted]
                 effort = (rung.iterations, rung.starts, number == len(rungs) - 1)
                 data = self.data if rung.sample is None else self._sample(rung.sample)
@@ -603,6 +604,10 @@ class Search:
             for number, (entry, attempt) in enumerate(zip(entries, attempts, strict=True)):
                 if attempt is not None:
                     self._add(line, entry, attempt, depth, number in unfinished, needed)
+
+    def _hope(self, attempt: Attempt | None) -> float:
+        """Return what the score of a candidate may still gain, on all rows."""
+        return math.inf if attempt is None else 2.0 * attempt.hope * self.rows / attempt.runs[0].rows
 
     def _race_by_intervals(
         self, whole: WholeData, line: Line, depth: int, stage: int, entries: Sequence[Entry], race: bool

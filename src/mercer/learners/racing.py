@@ -42,17 +42,22 @@ class Rung:
     sample: int | None = None  # where there are many rows, it runs on this many of them
     at_most: int | None = None  # of those within the margin this many of the best
     starts_margin: float = math.inf  # by how much the log evidence of a start may be behind the best of its candidate
+    close: float = math.inf  # by how much a score may be behind, within the margin, beyond what it may still gain
 
     def without_limits(self) -> Rung:
         """Return the rung with everybody promoted to it, from as many starts."""
-        return replace(self, margin=math.inf, at_most=None, starts_margin=math.inf)
+        return replace(self, margin=math.inf, at_most=None, starts_margin=math.inf, close=math.inf)
 
     def trim(self, attempt: Attempt | None) -> Attempt | None:
-        """Return an attempt without the starts that are too far behind the best of them to go on."""
+        """Return an attempt without the starts that are too far behind the best of them to go on.
+
+        What counts in a score counts half as much in log evidence.
+        """
         if attempt is None:
             return None
-        limit = attempt.runs[0].value + self.starts_margin
-        return replace(attempt, runs=tuple(run for run in attempt.runs if run.value <= limit))
+        best = min(run.value for run in attempt.runs)
+        limits = [best + min(self.starts_margin, self.close / 2.0 + run.hope) for run in attempt.runs]
+        return replace(attempt, runs=tuple(r for r, limit in zip(attempt.runs, limits, strict=True) if r.value <= limit))
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,8 @@ class RacePolicy:
     # evidence after eight steps, at every level of four series
     afresh_parts: int = 3
     starts_margin: float = 10.0  # log evidence that a start may be behind the best of its candidate, and go on
+    close: float = 6.0  # score that a candidate may be behind beyond what it may still gain, and be promoted
+    close_on_sample: float = 15.0  # the same where it was seen on fewer rows than it is promoted to
 
     def is_large(self, candidates: int, rows: int) -> bool:
         """Tell whether there are hundreds of candidates on many rows."""
@@ -90,6 +97,7 @@ class RacePolicy:
         if many and series:
             sample = max(self.sample, min(rows // 2, self.largest_sample))
         part = 2 * rows // 3 if series and self.sample <= rows <= self.many_rows else sample
+        same = part == sample  # the rows of the second rung
         first: tuple[Rung, ...] = (Rung(3, ALL_STARTS, math.inf, 0, part),)
         if large:
             starts = self.grown_starts if many else ALL_STARTS
@@ -99,13 +107,15 @@ class RacePolicy:
             )
         rungs = (
             *first,
-            Rung(5, 2, 40.0, 10, sample, starts_margin=self.starts_margin),
-            *((Rung(3, 1, 30.0, 6),) if many else ()),
-            Rung(10, 1, 8.0, finish + 1),
+            Rung(2, 2, 40.0, 6, sample, None, self.starts_margin, self.close if same else self.close_on_sample),
+            Rung(3, 2, 30.0, 6, sample, None, self.starts_margin, self.close),
+            *((Rung(3, 1, 30.0, 6, close=self.close_on_sample),) if many else ()),
+            Rung(10, 1, 8.0, finish + 1, close=self.close),
             Rung(max_iterations, 1, 4.0, finish),
         )
         if self.is_large(candidates, rows):
-            slots = (None, self.large_level // 2, self.large_level // 4, self.large_level // 15, None, None)
+            half, some, few = self.large_level // 2, self.large_level // 4, self.large_level // 15
+            slots = (None, half, some, some, few, None, None)
             rungs = tuple(replace(rung, at_most=most) for rung, most in zip(rungs, slots, strict=True))
         return rungs if race else tuple(rung.without_limits() for rung in rungs)
 
@@ -140,14 +150,19 @@ class RacePolicy:
         return data.take(np.sort(order[chosen]))
 
 
-def promote(scores: Sequence[float], rung: Rung) -> list[int]:
-    """Return who runs the rung, given the scores so far (smaller is better)."""
+def promote(scores: Sequence[float], rung: Rung, hopes: Sequence[float] = ()) -> list[int]:
+    """Return who runs the rung, given the scores so far (smaller is better) and what each may still gain.
+
+    After a few steps the winner may be far behind, and then its next step promises much: on four series with 34 levels
+    it was never more than 4 behind beyond that. Others as far behind, which promise nothing, are at their end.
+    """
     order = np.argsort(scores, kind="stable")
     if not len(order):
         return []
-    limit = scores[order[0]] + rung.margin
-    close = [int(i) for rank, i in enumerate(order) if rank < rung.at_least or scores[i] <= limit]
-    return sorted(close[: rung.at_most])
+    allowed = np.minimum(rung.margin, rung.close + np.asarray(hopes)) if len(hopes) else np.full(len(order), rung.margin)
+    limits = scores[order[0]] + allowed
+    near = [int(i) for rank, i in enumerate(order) if rank < rung.at_least or scores[i] <= limits[i]]
+    return sorted(near[: rung.at_most])
 
 
 # ------------------------------------------------------------------------------------------------------ one candidate
@@ -234,13 +249,14 @@ def _starting_points(
 def _continue(
     problem: Problem, runs: Sequence[Run], iterations: int, batch: Batch | None, until: float | None
 ) -> list[Run]:
-    """Carry on the runs that are not at their end; one on other rows begins anew where it stands.
+    """Carry on the runs that are not at their end with what they know; one on other rows begins anew where it stands.
 
     Where time ends before all of them are on these rows, those that are count: values on other rows say nothing here.
     """
     result, rows = list(runs), problem.data.count
     going = [i for i, run in enumerate(runs) if not (run.converged and run.rows == rows)]
-    later_runs = descend(problem, [runs[i].point for i in going], iterations, batch, until)
+    memories = [runs[i].memory if runs[i].rows == rows else None for i in going]
+    later_runs = descend(problem, [runs[i].point for i in going], iterations, batch, until, memories=memories)
     for i, later in zip(going, later_runs, strict=False):  # fewer where time ended
         result[i] = replace(later, evaluations=runs[i].evaluations + later.evaluations, afresh=runs[i].afresh)
     return [run for run in result if run.rows == rows]
