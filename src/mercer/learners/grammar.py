@@ -628,6 +628,7 @@ class Search:
         rung = Rung(self.policy.interval_iterations, ALL_STARTS, math.inf, 0)
         if race:
             rung = self.racing.rungs(True, self.settings.max_iterations, len(entries), self.data.count)[0]
+            rung = replace(rung, iterations=self.racing.first_steps)
         sample = self.data
         if self.data.count > self.racing.many_rows:
             sample = self._sample(rung.sample or self.racing.sample)

@@ -56,14 +56,16 @@ class Rung:
         if attempt is None:
             return None
         best = min(run.value for run in attempt.runs)
-        limits = [best + min(self.starts_margin, self.close / 2.0 + run.hope) for run in attempt.runs]
-        return replace(attempt, runs=tuple(r for r, limit in zip(attempt.runs, limits, strict=True) if r.value <= limit))
+        margins = [min(self.starts_margin, self.close / 2.0 + run.hope) for run in attempt.runs]
+        kept = [run for run, margin in zip(attempt.runs, margins, strict=True) if run.value <= best + margin]
+        return replace(attempt, runs=tuple(kept))
 
 
 @dataclass(frozen=True)
 class RacePolicy:
     """The rungs of a race, by the number of candidates and of rows."""
 
+    first_steps: int = 3  # of all candidates, from every start that promises something after the first of them
     many_rows: int = 450  # above, the first rungs run on a sample: their cost grows with the cube of the rows
     sample: int = 300  # rows that show which could win
     largest_sample: int = 600  # of a long series, on which a search on fewer rows came before
@@ -76,6 +78,7 @@ class RacePolicy:
     afresh_parts: int = 3
     starts_margin: float = 10.0  # log evidence that a start may be behind the best of its candidate, and go on
     close: float = 6.0  # score that a candidate may be behind beyond what it may still gain, and be promoted
+    close_at_first: float = 30.0  # the same after one step: what it promises is less certain
     close_on_sample: float = 15.0  # the same where it was seen on fewer rows than it is promoted to
 
     def is_large(self, candidates: int, rows: int) -> bool:
@@ -98,12 +101,15 @@ class RacePolicy:
             sample = max(self.sample, min(rows // 2, self.largest_sample))
         part = 2 * rows // 3 if series and self.sample <= rows <= self.many_rows else sample
         same = part == sample  # the rows of the second rung
-        first: tuple[Rung, ...] = (Rung(3, ALL_STARTS, math.inf, 0, part),)
+        first: tuple[Rung, ...] = (
+            Rung(1, ALL_STARTS, math.inf, 0, part),
+            Rung(self.first_steps - 1, ALL_STARTS, math.inf, 10, part, close=self.close_at_first),
+        )
         if large:
             starts = self.grown_starts if many else ALL_STARTS
             first = (
-                Rung(3, starts, math.inf, 0, self.small_sample if many else None),
-                Rung(3, 3, 150.0, self.large_level // 4, sample),
+                Rung(self.first_steps, starts, math.inf, 0, self.small_sample if many else None),
+                Rung(self.first_steps, 3, 150.0, self.large_level // 4, sample),
             )
         rungs = (
             *first,
@@ -159,8 +165,8 @@ def promote(scores: Sequence[float], rung: Rung, hopes: Sequence[float] = ()) ->
     order = np.argsort(scores, kind="stable")
     if not len(order):
         return []
-    allowed = np.minimum(rung.margin, rung.close + np.asarray(hopes)) if len(hopes) else np.full(len(order), rung.margin)
-    limits = scores[order[0]] + allowed
+    margins = np.minimum(rung.margin, rung.close + np.array(hopes or [math.inf] * len(order)))
+    limits = scores[order[0]] + margins
     near = [int(i) for rank, i in enumerate(order) if rank < rung.at_least or scores[i] <= limits[i]]
     return sorted(near[: rung.at_most])
 
