@@ -84,7 +84,8 @@ def _descend_alone(problem: Problem, walk: Walk, start: Array, memory: Memory | 
                 best, least = point, value
             point = walk.send((value, slope))
     except StopIteration as end:
-        return replace(end.value, evaluations=count)
+        run: Run = end.value
+        return replace(run, evaluations=count)
 
 
 def _descend_together(

@@ -24,7 +24,7 @@ from joblib import effective_n_jobs
 
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
-from mercer.fitting.minimise import Clock, OutOfTimeError, Work, run_parallel
+from mercer.fitting.minimise import ONE_THREAD_BELOW, Clock, OutOfTimeError, Work, run_parallel
 from mercer.fitting.periods import in_turn, periods, seasons
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.starts import may_repeat
@@ -63,6 +63,7 @@ from mercer.learners.judging import AUTO, appoint
 from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for, time_evaluation
 from mercer.learners.simplify import simplify
 from mercer.learners.trials import Attempt, Journal, Trials, fingerprint
+from mercer.linalg.threads import one_thread
 
 SHARPENING = 1000  # the rung, in a journal, of a closer bracket of the best: behind all others
 STAGES_BEFORE_GROWTH = 5_000
@@ -547,12 +548,15 @@ class Search:
     def _find_unexplained(self, parent: int) -> dict[int, Array]:
         """Periods of what a kernel cannot predict of a row from the others, in units of what it says about that."""
         fit = self.trials.candidates[parent].full_fit
-        posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.likelihood, self.data)
-        if self.shown is not self.data:  # from the sample to all rows; what it predicts of itself is a small part
-            found = posterior.predict(self.shown.X)
-            return self._periods((self.shown.y - found.mean) / np.sqrt(found.variance + fit.noise))
-        left = posterior.leave_one_out()
-        return self._periods((self.data.y - left.mean) / np.sqrt(left.variance))
+        with one_thread(when=self.shown.count < ONE_THREAD_BELOW):
+            posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.likelihood, self.data)
+            if self.shown is not self.data:  # from the sample to all rows; what it predicts of itself is a small part
+                found = posterior.predict(self.shown.X)
+                error, variance = self.shown.y - found.mean, found.variance + fit.noise
+            else:
+                left = posterior.leave_one_out()
+                error, variance = self.data.y - left.mean, left.variance
+        return self._periods(error / np.sqrt(variance))
 
     # ------------------------------------------------------------------------------------------------------ one level
 

@@ -207,7 +207,7 @@ def advance(
             runs[len(points) :] = [replace(run, afresh=True) for run in runs[len(points) :]]
         else:
             screened = attempt.screened
-            runs = _continue(problem, attempt.runs[:keep], iterations, batch, task.options.until)
+            runs = _continue(problem, attempt.runs[:keep], iterations, batch, task.options.until, anew=last)
         runs = rank(runs)
         fit = problem.conclude(runs, runs[0].point, screened) if last else None
     earlier = attempt.seconds if attempt is not None else 0.0
@@ -253,15 +253,16 @@ def _starting_points(
 
 
 def _continue(
-    problem: Problem, runs: Sequence[Run], iterations: int, batch: Batch | None, until: float | None
+    problem: Problem, runs: Sequence[Run], iterations: int, batch: Batch | None, until: float | None, anew: bool
 ) -> list[Run]:
     """Carry on the runs that are not at their end with what they know; one on other rows begins anew where it stands.
 
+    All of them do where they are to begin `anew`: towards the end a curvature that was measured counts for most.
     Where time ends before all of them are on these rows, those that are count: values on other rows say nothing here.
     """
     result, rows = list(runs), problem.data.count
     going = [i for i, run in enumerate(runs) if not (run.converged and run.rows == rows)]
-    memories = [runs[i].memory if runs[i].rows == rows else None for i in going]
+    memories = [runs[i].memory if runs[i].rows == rows and not anew else None for i in going]
     later_runs = descend(problem, [runs[i].point for i in going], iterations, batch, until, memories=memories)
     for i, later in zip(going, later_runs, strict=False):  # fewer where time ended
         result[i] = replace(later, evaluations=runs[i].evaluations + later.evaluations, afresh=runs[i].afresh)
