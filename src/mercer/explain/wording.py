@@ -65,12 +65,16 @@ class Column:
             return None, None
         return None if self.low is None else self.at(self.low), None if self.high is None else self.at(self.high)
 
-    def at(self, value: float) -> str:
-        """A place on this column: a date, or a number as fine as the range of the data asks for, with its unit."""
+    def at(self, value: float, step: float | None = None) -> str:
+        """A place on this column: a date, or a number as fine as the range of the data asks for, with its unit.
+
+        step : the distance between places that must not look the same.
+        """
         if self.show is not None:
             return self.show(value)
         whole = value == round(value) and abs(value) < 1e5  # years are written without commas
-        shown = f"{value:.0f}" if whole else resolve(value, self.span)
+        finest = [size for size in (self.span, 100.0 * step if step else None) if size]
+        shown = f"{value:.0f}" if whole else resolve(value, min(finest, default=None))
         return f"{shown.replace(',', '')} {self.unit}" if self.unit else shown.replace(",", "")
 
     def about(self, value: float) -> str:

@@ -185,11 +185,20 @@ def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
     seen = claim.value.seen
     if seen is not None and seen.jump is not None:
         return _say_jump(seen.jump, columns[next(term.leaves()).columns[0]])
-    return f"{capital(phrase(term, columns, claim.value.joint, seen))}{steep}.{_say_chance(claim.value.p_value)}"
+    text = f"{capital(phrase(term, columns, claim.value.joint, seen))}{steep}.{_say_chance(claim.value.p_value)}"
+    return text + _say_between(claim.value.between, columns[next(term.leaves()).columns[0]])
 
 
 def _say_chance(p: float | None) -> str:
     return "" if p is None or p < CHANCE else f" It may be chance ({p_value(p)})."
+
+
+def _say_between(between: tuple[float, float] | None, column: Column) -> str:
+    """Say that seasons of near periods may be one."""
+    if between is None:
+        return ""
+    low, high = (column.length(period) for period in between)
+    return f" Patterns with periods of {low} to {high} cannot be told from one in between that changes as it goes."
 
 
 def _say_jump(jump: Jump, column: Column) -> str:
@@ -252,7 +261,12 @@ def _say_gathered(claim: Claim, vocabulary: Vocabulary) -> str:
         text += _say_likely(facts.likely)
     regimes = [f"regime {regime + 1}" for _, regime in facts.kind.where]
     text += f", in {list_names(regimes)} of a change" if regimes else ""
-    return f"{capital(text)}.{_say_there(facts.certainty)}{_say_chance(facts.p_value)}"
+    text = f"{capital(text)}.{_say_there(facts.certainty)}{_say_chance(facts.p_value)}"
+    if facts.between is None:
+        return text
+    return text + _say_between(
+        facts.between, next(c for c in vocabulary.columns if c.table_name == facts.kind.columns[0])
+    )
 
 
 def _say_likely(likely: Any) -> str:
@@ -319,11 +333,8 @@ def article(noun: str) -> str:
 def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
     """Say how high a season is in its last cycle, and when it is highest and lowest."""
     found, column = claim.value, vocabulary.column(claim.value.column)
-    what = (
-        f"{capital(found.rhythm)} pattern"
-        if found.rhythm
-        else f"Pattern with a period of {column.length(found.period)}"
-    )
+    what = f"{capital(found.rhythm)} pattern" if found.rhythm else f"Pattern with {_say_period(found, column)}"
+    what += ", which changes as it goes" if found.between is not None else ""
     may = f" (it may be chance: {p_value(found.p_value)})" if found.p_value >= CHANCE else ""
     may += _say_sure(claim.certainty)
     grown = "now, its swings growing" if found.growing else "in its last cycle"
@@ -335,6 +346,13 @@ def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
                    ((found.top, found.top_certainty), (found.bottom, found.bottom_certainty)))  # fmt: skip
     at = "at" if found.rhythm == "daily" else "on" if found.rhythm == "weekly" else "in"
     return f"{text}, highest {at} {top}, lowest {at} {bottom}."
+
+
+def _say_period(season: Any, column: Column) -> str:
+    if season.between is None:
+        return f"a period of {column.length(season.period)}"
+    low, high = (column.length(period) for period in season.between)
+    return f"a period between {low} and {high}"
 
 
 @words_for("rhythm")
@@ -454,7 +472,8 @@ def _say_horizon(claim: Claim, vocabulary: Vocabulary) -> str:
     far = f"more than {column.length(horizon.distance)} {end}"
     start = capital(after(horizon.distance, column) if column.unit else far)
     what = "a prediction says no more than their average would" if horizon.returns else HINT
-    return f"{start} the band is as wide as the spread of the data themselves: from there on {what}."
+    early = "" if horizon.first is None else f" (in places from {column.length(horizon.first)} on)"
+    return f"{start}{early} the band is as wide as the spread of the data themselves: from there on {what}."
 
 
 @words_for("forecast is made of")
