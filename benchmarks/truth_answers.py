@@ -156,6 +156,23 @@ def judge_season(case: Case, claim: Claim) -> list[Verdict]:
     return found
 
 
+@rule_for("jump")
+def judge_jump(case: Case, claim: Claim) -> list[Verdict]:
+    """The level must change there, within two rows; its size is an interval."""
+    if not case.truth.known or case.truth.kind != "series":
+        return [unjudged(claim, "the truth is not known")]
+    at, step = case.in_true_unit(float(claim["value"]["at"]), claim["unit"]), case.truth.step
+    levels = [each for each in case.truth.changes if each.kind == "level"]
+    there = ", ".join(f"{each.at:.4g}" for each in levels) or "none"
+    if not any(abs(each.at - at) <= 2.0 * step for each in levels):
+        return [verdict(claim, False, f"the level changes at: {there}; said is {at:.4g}")]
+    slow, places = np.array(case.truth.slow), positions(case)
+    size = float(slow[places > levels[0].at].mean() - slow[places <= levels[0].at].mean())
+    inside = claim["value"]["low"] <= size <= claim["value"]["high"]
+    found = verdict(claim, True, f"the level changes at {there}")
+    return [found, verdict(claim, inside, f"by {size:.4g}", INTERVAL, 0.95)]
+
+
 @rule_for("rhythm")
 def judge_rhythm(case: Case, claim: Claim) -> Verdict:
     """A period that runs through the data, whatever the components are: there must be one."""

@@ -385,17 +385,24 @@ def name_place(column: Column, period: float, value: float) -> str:
 # --------------------------------------------------------------------------------------------------------- unusual rows
 
 
-def find_unusual(subject: Subject) -> Claim:
-    """Claim which rows stand out: by their left-out error in units of its band, corrected for their number."""
+def find_unusual(subject: Subject, jumps: Sequence[float] = ()) -> Claim:
+    """Claim which rows stand out: by their left-out error in units of its band, corrected for their number.
+
+    jumps : places from which on the level is another one; the rows on both sides of them are as it is.
+    """
     from scipy.stats import t
 
     left, scale = subject.left_out, subject.units.y_scale
     errors = (subject.data.y - left.mean) / np.sqrt(left.variance)
     errors = errors / max(1.0, MAD * float(np.median(np.abs(errors))))  # bands that are too narrow make no outliers
     chances = np.minimum(1.0, 2.0 * t.sf(np.abs(errors), min(FREEDOM, max(1, len(errors) - 1))) * len(errors))
-    order = [int(i) for i in np.argsort(-np.abs(errors)) if chances[i] < UNUSUAL]
     along = subject.order_column
     places, step = (None, 0.0) if along is None else (subject.in_user_units(along), subject.step_along(along))
+    near = np.zeros(len(errors), dtype=bool)
+    if places is not None:
+        for jump in jumps:
+            near |= np.abs(places - jump + step / 2.0) < 2.0 * step
+    order = [int(i) for i in np.argsort(-np.abs(errors)) if chances[i] < UNUSUAL and not near[i]]
     found = []
     for row in order[:MOST_NAMED]:
         at = f"row {row + 1}"

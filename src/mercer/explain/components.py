@@ -224,6 +224,8 @@ def _describe_summand(curves: Curves, place: int, share: float, at_rows: Predict
     facts = ComponentFacts(stated, joint, slope, seen=seen, p_value=curves.test_season(component), between=between)
     sentence = narrator.say(Claim("component", subject.target, facts, evidence=about))
     title = phrases.title(stated, columns, len(subject.table_columns) < 2, joint)
+    if seen.idle_period is not None:
+        title = "Curve"
     if seen.jump is not None and column is not None:
         title = f"Jump near {column.at(seen.jump.at)}"
     return _Described(title, sentence, horizon, continuation)
@@ -246,7 +248,8 @@ def _look(curves: Curves, component: GatheredComponent, mean: Array) -> Seen:
     """Find what the curve of a component shows, whatever its kernel could be."""
     if component.kind.name == "season":
         return Seen(_is_sinusoidal(curves.subject, component, mean), is_growing(curves, component))
-    return Seen(sinusoidal=False, jump=_find_jump(curves.subject, component, mean))
+    jump, idle = _find_jump(curves.subject, component, mean), component.kind.idle_period
+    return Seen(sinusoidal=False, jump=jump, idle_period=idle)
 
 
 def _find_jump(subject: Subject, component: GatheredComponent, mean: Array) -> Jump | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -61,6 +61,7 @@ SHORT = 3.0  # steps of the data: what is forgotten over fewer is short-lived
 SLOW = 0.5  # of the range of the data: what varies over more is a slow change
 FEWEST_STEPS = 2.0  # of the data in a period: with fewer it cannot be seen
 PARTS_OF_A_PERIOD = (6, 5, 4, 3, 2)  # a pattern that repeats within its period has a shorter one
+WITHIN_CYCLES = 0.1  # of its variance: a wave with less within its cycles is a slow curve
 ALIKE = 0.9  # the correlation from which two parts of a period are the same
 GROWN, GROWS_CLEARLY = 1.5, 3.0  # times the first swing; standard errors of growth in the data
 PLACES = 120  # in a period
@@ -89,6 +90,7 @@ class ComponentKind:
     columns: tuple[str, ...] = ()  # of the table
     period: float | None = None  # of a season, along its column
     where: tuple[tuple[str, int], ...] = ()  # the surfaces and regimes that it is bound to
+    idle_period: float | None = field(default=None, compare=False)  # of a kernel whose curve does not repeat with it
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,12 +162,28 @@ def _gather_all(subject: Subject) -> tuple[GatheredComponent, ...]:
             kind = classify(subject, kernel, part)
             known = next((each for each in groups if _is_same(each, kind)), kind)
             groups.setdefault(known, {}).setdefault(id(kernel), []).append(part)
+    _join_effects(groups)
     by_name, gathered = {id(kernel): kernel for kernel in kernels}, []
     for kind, found, likely in _merge_curves(subject, groups, by_name):
         members = [MemberPart(by_name[name], _join(subject, own)) for name, own in found.items()]
         also = tuple(kernel for kernel in kernels if id(kernel) not in found and _has(kind, groups, id(kernel)))
         gathered.append(GatheredComponent(kind, tuple(sorted(members, key=lambda m: -m.of.within)), also, likely))
     return tuple(sorted(gathered, key=lambda each: -each.certainty))
+
+
+def _join_effects(groups: dict[ComponentKind, Found]) -> None:
+    """Where a kernel has effects that add up in one summand, take those of others that have one for each together."""
+    for wide in sorted((kind for kind in groups if kind.name == "effects"), key=lambda kind: -len(kind.columns)):
+        if wide not in groups:  # it was taken to a wider one
+            continue
+        effects = [kind for kind in groups if kind.name in ("effect", "effects") and kind.where == wide.where]
+        inside = [kind for kind in effects if set(kind.columns) <= set(wide.columns)]
+        for kernel in {name for kind in inside for name in groups[kind]}:
+            own = [kind for kind in inside if kernel in groups[kind]]
+            if {column for kind in own for column in kind.columns} == set(wide.columns):
+                groups[wide][kernel] = [part for kind in own for part in groups[kind].pop(kernel)]
+        for kind in [kind for kind in inside if not groups[kind]]:
+            del groups[kind]
 
 
 def _has(kind: ComponentKind, groups: dict[ComponentKind, Found], kernel: int) -> bool:
@@ -259,6 +277,8 @@ def classify(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Co
     name, period = _find_shape(factors, column, subject.step_along(place))
     if period is not None:
         period = column.by_calendar(find_period(subject, kernel, part, place, period))
+        if not _repeats_within(subject, kernel, part, place, period):
+            return ComponentKind("variation", involved, None, where, idle_period=period)
     return ComponentKind(name, involved, period, where)
 
 
@@ -384,6 +404,22 @@ def _find_shape(factors: list[KernelFactor], column: Column, step: float) -> tup
     if head.slope_walks or not memory <= SLOW * span:
         return "slow change", None
     return ("short-lived variation" if memory <= SHORT * step else "variation"), None
+
+
+def _repeats_within(subject: Subject, kernel: PredictingKernel, part: KernelPart, place: int, period: float) -> bool:
+    """Whether a part of what a wave does at the rows is within its cycles, and not from one to the next.
+
+    PER with a period that misses that of the rows by little, and a short lengthscale, can follow any slow curve.
+    """
+    values, step = subject.in_user_units(place), subject.step_along(place)
+    count = round(period / step) if step > 0 else 0
+    if count < FEWEST_STEPS or len(values) < FEW_CYCLES * count:
+        return True
+    order = np.argsort(values, kind="stable")[-MOST_BANDS * count :]
+    mean = mean_of(subject, kernel, part, subject.data.X[order])
+    sums = np.cumsum(np.concatenate([[0.0], mean]))
+    slow = (sums[count:] - sums[:-count]) / count  # averaged over a cycle
+    return float(np.var(slow)) < (1.0 - WITHIN_CYCLES) * float(np.var(mean))
 
 
 def find_period(subject: Subject, kernel: PredictingKernel, part: KernelPart, place: int, period: float) -> float:

@@ -18,6 +18,7 @@ INDISTINCT = 0.5  # of a cycle over the data
 WIDE = 20  # steps of whole numbers: on fewer a fraction of a step matters
 UNBROKEN = "\u00a0"  # the space between a number and its sign, where no line ends
 LISTED = 3  # things that are named one by one; the rest is counted
+DUST = 1e-12  # of a range: less is nothing but rounding
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,8 @@ def number(value: float) -> str:
 
 def resolve(value: float, span: float | None) -> str:
     """Write a number so finely that a hundredth of `span` shows, and at least as `number` does."""
+    if span and math.isfinite(span) and abs(value) < DUST * span:
+        return "0"
     if not span or not math.isfinite(span) or not 1e-3 <= abs(value) < math.inf:
         return number(value)
     finer = 2 - math.floor(math.log10(span))

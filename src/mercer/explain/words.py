@@ -185,6 +185,10 @@ def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
     seen = claim.value.seen
     if seen is not None and seen.jump is not None:
         return _say_jump(seen.jump, columns[next(term.leaves()).columns[0]])
+    if seen is not None and seen.idle_period is not None:
+        column = columns[next(term.leaves()).columns[0]]
+        period = column.length(seen.idle_period)
+        return f"A curve along {column.name}. Its kernel has a period of {period}, with which it does not repeat."
     text = f"{capital(phrase(term, columns, claim.value.joint, seen))}{steep}.{_say_chance(claim.value.p_value)}"
     return text + _say_between(claim.value.between, columns[next(term.leaves()).columns[0]])
 
@@ -348,6 +352,17 @@ def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
     return f"{text}, highest {at} {top}, lowest {at} {bottom}."
 
 
+@words_for("jump")
+def _say_level_jump(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Say that the level jumps, which the kernels follow by a curve."""
+    found, column = claim.value, vocabulary.column(claim.value.column)
+    low, high = sorted((abs(found.low), abs(found.high)))
+    return (
+        f"The level of {vocabulary.target} jumps {'up' if found.size > 0 else 'down'} by {number(abs(found.size))} at "
+        f"{column.at(found.at)} (95 % between {number(low)} and {number(high)}). The components follow it by a curve."
+    )
+
+
 def _say_period(season: Any, column: Column) -> str:
     if season.between is None:
         return f"a period of {column.length(season.period)}"
@@ -388,9 +403,11 @@ def _say_what_matters(claim: Claim, vocabulary: Vocabulary) -> str:
     """Name the inputs that matter most; those that act with others have no size of their own (None)."""
     (first, size), *others = claim.value
     then = [f"{name} ({'with others' if by is None else f'by {number(by)}'})" for name, by in others]
-    rest = f", then {first_few(then)}" if then else ""
-    how = "in a way that depends on other inputs" if size is None else f"by {number(size)} over its range"
-    return f"{vocabulary.target} changes most with {first} ({how}){rest}."
+    rest = f", then with {first_few(then)}" if then else ""
+    how = f"which changes it by {number(size)} over its range" if size is not None else "which depends on other inputs"
+    if not then:
+        return f"{vocabulary.target} changes with {first} ({how})."
+    return f"Differences in {vocabulary.target} go most with {first} ({how}){rest}."
 
 
 @words_for("unusual rows")
@@ -472,8 +489,8 @@ def _say_horizon(claim: Claim, vocabulary: Vocabulary) -> str:
     far = f"more than {column.length(horizon.distance)} {end}"
     start = capital(after(horizon.distance, column) if column.unit else far)
     what = "a prediction says no more than their average would" if horizon.returns else HINT
-    early = "" if horizon.first is None else f" (in places from {column.length(horizon.first)} on)"
-    return f"{start}{early} the band is as wide as the spread of the data themselves: from there on {what}."
+    early = "" if horizon.first is None else f" In places it is so from {column.length(horizon.first)} on."
+    return f"{start} the band is as wide as the spread of the data themselves: from there on {what}.{early}"
 
 
 @words_for("forecast is made of")
@@ -572,7 +589,9 @@ def residual_sentence(checks: Sequence[Any], can_see: bool = True) -> str:
     """Say whether anything is left over, from checks with their sentences."""
     if not checks:
         return TOO_FEW_TO_CHECK
-    found = " ".join(check.sentence for check in checks if not check.clear and not check.doubtful)
+    clear = [check for check in checks if not check.clear and not check.doubtful]
+    # whether the band is right is told with how certain it is: not twice, beside what is left over
+    found = " ".join(check.sentence for check in clear if check.name != "band" or len(clear) == 1)
     doubts = " ".join(check.sentence for check in checks if check.doubtful)
     if found:
         return found
@@ -674,7 +693,7 @@ def _say_chosen(claim: Claim, _: Vocabulary) -> str:
         classes=f"{facts.classes} classes",
     )
     limit = "as long as it needs" if chosen.seconds is None else f"at most {duration(chosen.seconds)}"
-    took = "" if chosen.took is None else f", and took {duration(chosen.took)}"
+    took = "" if chosen.took is None else f"; learning took {duration(chosen.took)}"
     may = "It may take" if chosen.took is None else "It was allowed"
     return f"Mercer chose {CHOSEN[chosen.learner]}: {reason}. {may} {limit}{took}."
 
