@@ -30,6 +30,7 @@ from mercer.explain.wording import (
     resolve,
     write_count,
 )
+from mercer.kernels.expression import Expression
 from mercer.kernels.network import Network
 
 NOTHING_LEFT = "Nothing is left over that the checks could find: what the model does not explain looks like pure noise."
@@ -186,21 +187,24 @@ def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
     if seen is not None and seen.jump is not None:
         return _say_jump(seen.jump, columns[next(term.leaves()).columns[0]])
     if seen is not None and seen.idle_period is not None:
-        column = columns[next(term.leaves()).columns[0]]
+        column = column_of(term, columns)
         period = column.length(seen.idle_period)
         return f"A curve along {column.name}. Its kernel has a period of {period}, with which it does not repeat."
     text = f"{capital(phrase(term, columns, claim.value.joint, seen))}{steep}.{_say_chance(claim.value.p_value)}"
-    return text + _say_between(claim.value.between, columns[next(term.leaves()).columns[0]])
+    return text if claim.value.between is None else text + _say_between(claim.value.between, column_of(term, columns))
 
 
 def _say_chance(p: float | None) -> str:
     return "" if p is None or p < CHANCE else f" It may be chance ({p_value(p)})."
 
 
-def _say_between(between: tuple[float, float] | None, column: Column) -> str:
+def column_of(term: Expression, columns: Sequence[Column]) -> Column:
+    """Return the column of a kernel on one."""
+    return columns[next(term.leaves()).columns[0]]
+
+
+def _say_between(between: tuple[float, float], column: Column) -> str:
     """Say that seasons of near periods may be one."""
-    if between is None:
-        return ""
     low, high = (column.length(period) for period in between)
     return f" Patterns with periods of {low} to {high} cannot be told from one in between that changes as it goes."
 
