@@ -408,7 +408,9 @@ def _say_what_matters(claim: Claim, vocabulary: Vocabulary) -> str:
     (first, size), *others = claim.value
     then = [f"{name} ({'with others' if by is None else f'by {number(by)}'})" for name, by in others]
     rest = f", then with {first_few(then)}" if then else ""
-    how = f"which changes it by {number(size)} over its range" if size is not None else "which depends on other inputs"
+    how = "in a way that depends on other inputs"
+    if size is not None:
+        how = f"which changes it by {number(size)} over its range"
     if not then:
         return f"{vocabulary.target} changes with {first} ({how})."
     return f"Differences in {vocabulary.target} go most with {first} ({how}){rest}."
