@@ -186,6 +186,11 @@ def _day(moment: object) -> str:
 def show(found: pd.DataFrame) -> str:
     """Return the first rows as text."""
     shown = found.head(SHOWN).assign(ds=found["ds"].map(_day))
-    text = shown.to_string(index=False, float_format=lambda value: f"{value:.{DIGITS}g}")
+    least = 1e-12 * float(shown.select_dtypes("number").abs().to_numpy().max(initial=0.0))  # less is rounding
+
+    def write(value: float) -> str:
+        return f"{0.0 if abs(value) < least else value:.{DIGITS}g}"
+
+    text = shown.to_string(index=False, float_format=write)
     more = len(found) - len(shown)
     return f"{text}\n... and {more} rows more" if more > 0 else text

@@ -115,7 +115,9 @@ class Trials:
     def note_stop(self, what: str, found: str) -> None:
         """Add a note where the work was stopped."""
         if self.stopped:
-            why = f"the time budget of {self.clock.budget or 0.0:g} s was spent before the {what} had ended"
+            budget, kept = self.clock.budget or 0.0, self.clock.reserve
+            less = f", less {kept:.2g} s for what comes after it," if kept > 0.1 * budget else ""
+            why = f"the time budget of {budget:g} s{less} was spent before the {what} had ended"
             if self.stopped == "request":
                 why = f"the {what} was stopped on request"
             self.notes.append(f"{why}; this is the best {found} found until then")
