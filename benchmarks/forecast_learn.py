@@ -38,20 +38,22 @@ def learn_kind(work: tuple[Path, str | None, str, int, Experience | None]) -> tu
     Where an experience is given its priors are kept, and only weights and bands learned.
     """
     runs, without, kind, each, kept = work
-    data, many, sources = read_data(runs), [], []
-    for collection in COLLECTIONS:
+    data, many, archives, sources = read_data(runs), [], [], []
+    for number, collection in enumerate(COLLECTIONS):
         if collection != without and (collection, kind) in data:
             drawn = draw(data[collection, kind], each, seed=1)
             many += [as_series(entry.train, SEASONS[kind]) for entry in drawn]
+            archives += [number] * len(drawn)
             sources.append(f"{collection} {kind}: training parts of {len(drawn)} series drawn at random (seed 1)")
     if len(many) < LEAST_SERIES:
         return name_of(kind), [], None
     found = (
-        learn_experience(many, HORIZONS[kind])
+        learn_experience(many, HORIZONS[kind], archives=archives)
         if kept is None
-        else learn_bands(many, kept, HORIZONS[kind], LearningPolicy())
+        else learn_bands(many, kept, HORIZONS[kind], LearningPolicy(), archives)
     )
-    print(without, kind, len(many), found.widening, found.growth, found.settling, found.freedom, flush=True)
+    shown = (found.widening, found.growth, found.settling, found.lean, found.freedom)
+    print(without, kind, len(many), *(f"{number:.3f}" for number in shown), flush=True)
     return name_of(kind), sources, found
 
 

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from mercer.forecast.experience import FEW_ROWS, Priors, from_json, packaged_priors, to_json
-from mercer.forecast.learning import Held, fit_bands
+from mercer.forecast.learning import LEAN, LEAST_APART, Held, find_lean, fit_bands
+from mercer.forecast.mixture import Part
+from mercer.forecast.model import mix
+from mercer.forecast.scales import scale_called
 
 
 def test_bands_of_long_series_are_widened_less():
@@ -18,16 +21,18 @@ def test_bands_of_long_series_are_widened_less():
 
 
 def test_a_file_keeps_what_was_learned_to_four_digits():
-    experience = replace(packaged_priors().steps["year"], settling=0.1234)
+    experience = replace(packaged_priors().steps["year"], settling=0.1234, lean=0.2345)
     again = from_json(to_json(Priors({"year": experience}, ("some series",))))
     assert again.steps["year"].settling == pytest.approx(0.1234)
+    assert again.steps["year"].lean == pytest.approx(0.2345)
     assert again.sources == ("some series",)
 
 
-def test_a_file_of_an_earlier_version_widens_all_series_alike():
+def test_a_file_of_an_earlier_version_widens_all_series_alike_and_moves_none():
     plain = json.loads(to_json(Priors({"year": packaged_priors().steps["year"]})))
-    del plain["steps"]["year"]["settling"]
-    assert from_json(json.dumps(plain)).steps["year"].settling == 0
+    del plain["steps"]["year"]["settling"], plain["steps"]["year"]["lean"]
+    again = from_json(json.dumps(plain)).steps["year"]
+    assert (again.settling, again.lean) == (0, 0)
 
 
 def test_bands_are_learned_from_where_the_values_fell():
@@ -55,3 +60,35 @@ def test_members_that_were_wrong_lose_weight():
     held = [Held(np.zeros(2), np.concatenate([each, each + 6.0]), np.zeros((2, 4)), 20) for each in away]
     found = fit_bands(held, replace(bare, members=bare.members[:2]))
     assert found.members[0].weight > 0.9
+
+
+def test_middles_of_series_above_zero_lean():
+    experience = replace(packaged_priors().steps["year"], lean=0.3, widening=2.0, growth=0.0, settling=0.0)
+    part = Part(scale_called("level"), np.array([10.0, 11.0]), np.array([1.0, 2.0]), 1.0)
+    (moved,) = mix([part], experience, np.array([8.0, 9.0])).parts
+    np.testing.assert_allclose(moved.middle, [10.3, 11.6])
+    np.testing.assert_allclose(moved.deviation, [2.0, 4.0])
+    (kept,) = mix([part], experience, np.array([-8.0, 9.0])).parts
+    np.testing.assert_allclose(kept.middle, part.middle)
+
+
+def test_a_lean_is_learned_as_far_as_groups_agree():
+    groups = [np.arange(12) // 4 == number for number in range(3)]
+
+    def lean(*errors: float) -> float:
+        return find_lean(np.ones((12, 1)), np.repeat(errors, 4)[:, None, None] * np.ones((12, 1, 6)), groups)
+
+    assert lean(0.4, 0.4, 0.4) == pytest.approx(0.4 * 3 / (3 + LEAST_APART**2 / LEAN**2))
+    assert lean(0.5, -0.5, 0.0) == pytest.approx(0.0)
+    assert 0 < lean(1.4, -0.5, 0.3) < 0.05  # the same mean, but the groups do not agree
+    assert find_lean(np.ones((12, 1)), np.ones((12, 1, 6)), [np.ones(12, dtype=bool)]) == 0.0  # one year says nothing
+
+
+def test_a_quantile_where_roots_pile_up_is_zero():
+    parts = [Part(scale_called("root"), np.array([0.5]), np.array([1.0]), 0.5),
+             Part(scale_called("level"), np.array([0.4]), np.array([1.0]), 0.5)]  # fmt: skip
+    experience = replace(packaged_priors().steps["year"], widening=1.0, growth=0.0, settling=0.0, freedom=60.0)
+    found = mix(parts, experience, np.ones(4)).quantiles((0.1, 0.2, 0.3, 0.9))[:, 0]
+    assert found[0] < 0
+    assert list(found[1:3]) == [0.0, 0.0]
+    assert found[3] > 0

@@ -45,6 +45,8 @@ class Experience:
     widening, growth, settling : deviations are multiplied by widening * horizon^growth * (1 + 8 / rows)^settling,
         the horizon counted in steps: what a few rows say of the parameters is less certain. Numbers estimated from
         rows make the variance of what comes larger by 1 + numbers / rows, so about 0.5 is expected of settling.
+    lean : middles of series above zero are moved up by so many deviations (as fitted, not widened): what grows or fades
+        by per cent bends upwards, and a line through it is too low at its end.
     freedom : of Student's t. series : how many were learned from.
     """
 
@@ -54,6 +56,7 @@ class Experience:
     freedom: float = 30.0
     series: int = 0
     settling: float = 0.0
+    lean: float = 0.0
 
     def widen(self, steps: Array, rows: int) -> Array:
         """Return what standard deviations are multiplied by at each step ahead of a series with that many rows."""
@@ -99,6 +102,7 @@ def to_json(priors: Priors) -> str:
             "widening": round(each.widening, 4),
             "growth": round(each.growth, 4),
             "settling": round(each.settling, 4),
+            "lean": round(each.lean, 4),
             "freedom": round(each.freedom, 2),
             "members": [
                 {
@@ -137,8 +141,8 @@ def _read_experience(plain: Any) -> Experience:
     widening, growth, freedom = float(plain["widening"]), float(plain["growth"]), float(plain["freedom"])
     if not members or widening <= 0 or freedom <= 2:
         raise ValueError("no members, a widening not above zero, or tails too heavy for a variance")
-    settling = float(plain.get("settling", 0.0))  # files of earlier versions have none
-    return Experience(tuple(members), widening, growth, freedom, int(plain["series"]), settling)
+    settling, lean = (float(plain.get(name, 0.0)) for name in ("settling", "lean"))  # earlier versions had none
+    return Experience(tuple(members), widening, growth, freedom, int(plain["series"]), settling, lean)
 
 
 @lru_cache(maxsize=1)

@@ -4,8 +4,8 @@ For each member, rounds of expectation-maximisation of a hierarchical model, by 
 the prior's centre is the median of the optima, its variance their spread plus their own uncertainty, both by medians. A
 series without noise, or one that repeats exactly, has variances that are nearly zero, and would move a mean far. Then
 the last steps of every series are held back. The members' weights and how bands grow with the horizon and with fewer
-rows are those under which the values held back are most probable; their widening and tails those with which bands of 80
-and 95 % hold so much.
+rows are those under which the values held back are most probable; how far middles lean is the error that most groups of
+series share; widening and tails are those with which bands of 80 and 95 % hold so much.
 """
 
 from __future__ import annotations
@@ -51,6 +51,9 @@ NORMAL = 1.4826  # standard deviations in a median distance from the median, of 
 SETTLING = 0.5  # what theory expects of it; lengths and kinds of series go together, so an archive alone may mislead
 LEAST_FREEDOM = 2.5  # of Student's t: its variance is there from 2 on
 FREEDOMS = (2.5, 2.75, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0, 60.0)  # tried: from heavy tails to a Gaussian
+LEAN = 0.15  # deviations: how far middles are expected to lean before groups of series agree on more
+LEAST_APART = 0.15  # deviations: groups whose errors agree better than this do so by chance
+FARTHEST = 4.0  # deviations: an error beyond is not more evidence of a lean
 BAND_BOUNDS = [(-2.0, 2.0), (-0.5, 0.5), (-2.0, 4.0), (-0.5, 1.5)]  # of log widening, growth, log freedom, settling
 CURVATURE = 1e-3  # step of the free numbers by which a curvature is taken from gradients
 
@@ -61,7 +64,7 @@ class LearningPolicy:
 
     rounds: int = 3  # after these, centres move by less than a fifth of their spread
     least_spread: float = 0.3  # no parameter is known better than to a third of itself
-    origins: int = 3  # of forecasts from each series: from one alone bands are those of the year that came then
+    origins: int = 2  # of forecasts from each series: from one alone bands are those of the year that came then
     least_rows: int = 8  # of a series whose end is held back
     seasons: float = 2.0  # that are left of a series whose end is held back
     most_rows: int = 144  # the last ones of each series: twelve years of months; a prior learns little from more
@@ -83,13 +86,15 @@ def compositions(seasonal: bool) -> list[Member]:
     return members
 
 
-def learn_experience(many: Sequence[Series], horizon: int, policy: LearningPolicy | None = None) -> Experience:
-    """Learn from series with the same kind of step, all with a season or all without."""
+def learn_experience(
+    many: Sequence[Series], horizon: int, policy: LearningPolicy | None = None, archives: Sequence[int] | None = None
+) -> Experience:
+    """Learn from series with the same kind of step, all with a season or all without; of `archives` see learn_bands."""
     policy = policy or LearningPolicy()
     many = [series.since(policy.most_rows) for series in many]
     members = [learn_member(many, member, policy) for member in compositions(many[0].season > 1)]
     bare = Experience(tuple(members), series=len(many))
-    return learn_bands(many, bare, horizon, policy)
+    return learn_bands(many, bare, horizon, policy, archives)
 
 
 def learn_member(many: Sequence[Series], member: Member, policy: LearningPolicy) -> Member:
@@ -147,17 +152,29 @@ class Held:
     away: Array  # (members, horizon): (value - middle) / deviation on the member's scale
     log_unit: Array  # (members, horizon): log of the slope of the scale over the deviation
     rows: int  # that were fitted
+    group: tuple[int, int] = (0, 1)  # archive and origin: series of a group share what happened in the world then
 
 
-def learn_bands(many: Sequence[Series], bare: Experience, horizon: int, policy: LearningPolicy) -> Experience:
-    """Return the experience with weights, widening and tails from what was held back."""
+def learn_bands(
+    many: Sequence[Series],
+    bare: Experience,
+    horizon: int,
+    policy: LearningPolicy,
+    archives: Sequence[int] | None = None,
+) -> Experience:
+    """Return the experience with weights, middles, widening and tails from what was held back.
+
+    archives : for each series a number of the collection it comes from; all from one without it.
+    """
     bare = replace(bare, members=tuple(replace(member, weight=1.0) for member in bare.members))
     held = []
-    for series in (each.since(policy.most_rows) for each in many):
+    for series, archive in zip(many, archives or [0] * len(many), strict=True):
+        last = series.since(policy.most_rows)
         for back in range(1, policy.origins + 1):
-            count = len(series.values) - back * horizon
+            count = len(last.values) - back * horizon
             if count >= max(policy.least_rows, policy.seasons * series.season + 2 if series.season > 1 else 0):
-                held.append(_hold_back(series.until(count + horizon), count, bare))
+                found = _hold_back(last.until(count + horizon), count, bare)
+                held.append(replace(found, group=(archive, back)))
     return bare if len(held) < 3 else fit_bands(held, bare)
 
 
@@ -186,14 +203,31 @@ def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
     members = tuple(
         replace(member, weight=float(share)) for member, share in zip(bare.members, shares / shares.sum(), strict=True)
     )
-    likely = replace(bare, members=members, widening=1.0, growth=float(found[1]), settling=float(found[3]))
     logs = by_evidence + np.log([member.weight for member in members])
+    weights = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+    groups = [np.array([each.group == group for each in held]) for group in sorted({each.group for each in held})]
+    lean = find_lean(weights, away, groups)
+    likely = replace(bare, members=members, widening=1.0, growth=float(found[1]), settling=float(found[3]), lean=lean)
     wider = np.array([likely.widen(steps, each.rows) for each in held])[:, None, :]
-    return match_shares(likely, np.exp(logs - logsumexp(logs, axis=1, keepdims=True)), away / wider)
+    return match_shares(likely, weights, (away - lean) / wider, groups)
 
 
-def match_shares(likely: Experience, weights: Array, away: Array) -> Experience:
-    """Return the experience whose bands of 80 and of 95 % held so much of what was held back.
+def find_lean(weights: Array, away: Array, groups: Sequence[Array]) -> float:
+    """Return by how many deviations all middles were too low, as far as the groups of series agree on it.
+
+    Every group says one error, its median: its series went through the same years. With K groups whose errors have the
+    mean m and the variance v the lean is m K / (K + v / LEAN^2), the posterior mean under a Gaussian prior.
+    """
+    errors = np.einsum("sm,smh->sh", weights, np.clip(away, -FARTHEST, FARTHEST)).mean(axis=1)
+    by_group = np.array([np.median(errors[group]) for group in groups])
+    if len(by_group) < 2:
+        return 0.0
+    apart = max(float(by_group.var(ddof=1)), LEAST_APART**2)
+    return float(by_group.mean()) * len(by_group) / (len(by_group) + apart / LEAN**2)
+
+
+def match_shares(likely: Experience, weights: Array, away: Array, groups: Sequence[Array]) -> Experience:
+    """Return the experience whose bands of 80 and of 95 % held so much of what was held back, groups counted alike.
 
     A few series that went astray decide the density of heavy tails, and with it how wide all bands are; how many values
     lie inside says the same of the others and is not moved by them. away : (series, members, horizon) in deviations.
@@ -202,7 +236,8 @@ def match_shares(likely: Experience, weights: Array, away: Array) -> Experience:
     def inside(freedom: float, widening: float, level: float) -> float:
         narrow = math.sqrt((freedom - 2.0) / freedom)
         below = np.einsum("sm,smh->sh", weights, stdtr(freedom, away / (widening * narrow)))
-        return float(np.mean(np.abs(below - 0.5) < level / 2))
+        within = np.abs(below - 0.5) < level / 2
+        return float(np.mean([np.mean(within[group]) for group in groups]))
 
     best = (math.inf, 1.0, 30.0)
     for freedom in FREEDOMS:
