@@ -104,9 +104,7 @@ def test_a_bad_option_ends_with_advice(mercer: Mercer, tmp_path: Path, case: str
      (["--target", "y", "--type", "x=date"], "--type"), (["--target", "y", "--sheet", "1"], "--sheet"),
      (["--target", "y", "--header", "99"], "--header"), (["--target", "y", "--time-budget", "0"], "--time-budget")],
 )  # fmt: skip
-def test_an_error_names_what_it_is_about(
-    mercer: Mercer, tmp_path: Path, options: list[str], about: str | None
-) -> None:
+def test_an_error_names_what_it_is_about(mercer: Mercer, tmp_path: Path, options: list[str], about: str | None) -> None:
     name = table(tmp_path / "data.csv", wave_text(12))
     told = mercer("discover", name if about else "absent.csv", *options, "--json").document
     assert told["about"] == about

@@ -57,9 +57,12 @@ def test_bands_are_learned_from_where_the_values_fell():
 def test_members_that_were_wrong_lose_weight():
     rng, bare = np.random.default_rng(0), packaged_priors().steps["year"]
     away = rng.normal(size=(100, 1, 4))
-    held = [Held(np.zeros(2), np.concatenate([each, each + 6.0]), np.zeros((2, 4)), 20) for each in away]
-    found = fit_bands(held, replace(bare, members=bare.members[:2]))
-    assert found.members[0].weight > 0.9
+    both = [Held(np.zeros(2), np.concatenate([each, each + 6.0]), np.zeros((2, 4)), 20) for each in away]
+    held = [replace(each, group=(place % 5, 1)) for place, each in enumerate(both)]  # five archives
+    found = fit_bands(held, replace(bare, members=bare.members[:2])).members
+    assert found[0].weight > 0.9
+    alone = fit_bands(both, replace(bare, members=bare.members[:2])).members
+    assert 0.5 < alone[0].weight < found[0].weight  # one archive at one time says less
 
 
 def test_middles_of_series_above_zero_lean():

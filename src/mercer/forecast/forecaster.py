@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,22 +75,28 @@ class Forecaster(BaseEstimator):
         self.holidays = holidays
         self.n_jobs = n_jobs
 
-    def fit(self, y: Any, X: Any = None) -> Forecaster:
+    def fit(self, y: Any, X: Any = None, *, progress: Callable[[int, int], None] | None = None) -> Forecaster:
         """Fit every series: a pandas Series, an array, or a table with the columns unique_id, ds and y.
 
         X has a row of known causes for every value; `predict` then needs those of the steps to come. Steps may be
-        missing, and times uneven.
+        missing, and times uneven. `progress` is called with how many series are fitted, and how many there are.
         """
         season = self.season if self._automatic else 1  # a kernel that is given counts in steps
         reading = read_series(y, X, season, self.holidays)
         experiences = [self._experience(named) for named in reading.many]
+        found: Iterable[SeriesModel]
         if self.n_jobs in (None, 1) or len(reading.many) == 1:
-            models = [fit_series(n.series, e) for n, e in zip(reading.many, experiences, strict=True)]
+            found = (fit_series(n.series, e) for n, e in zip(reading.many, experiences, strict=True))
         else:
             from joblib import Parallel, delayed
 
             work = (delayed(fit_series)(n.series, e) for n, e in zip(reading.many, experiences, strict=True))
-            models = list(Parallel(n_jobs=self.n_jobs)(work))
+            found = Parallel(n_jobs=self.n_jobs, return_as="generator")(work)
+        models = []
+        for model in found:
+            models.append(model)
+            if progress is not None:
+                progress(len(models), len(reading.many))
         self.reading_ = reading
         self.models_ = {named.name: model for named, model in zip(reading.many, models, strict=True)}
         return self

@@ -53,6 +53,7 @@ LEAST_FREEDOM = 2.5  # of Student's t: its variance is there from 2 on
 FREEDOMS = (2.5, 2.75, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0, 60.0)  # tried: from heavy tails to a Gaussian
 LEAN = 0.15  # deviations: how far middles are expected to lean before groups of series agree on more
 LEAST_APART = 0.15  # deviations: groups whose errors agree better than this do so by chance
+MOST_OF_GROUP = 20.0  # series that a group counts for, however many it has: what they share they show once
 FARTHEST = 4.0  # deviations: an error beyond is not more evidence of a lean
 BAND_BOUNDS = [(-2.0, 2.0), (-0.5, 0.5), (-2.0, 4.0), (-0.5, 1.5)]  # of log widening, growth, log freedom, settling
 CURVATURE = 1e-3  # step of the free numbers by which a curvature is taken from gradients
@@ -184,6 +185,8 @@ def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
     by_evidence = np.array([each.log_weights for each in held])  # (series, members)
     away, unit = np.array([each.away for each in held]), np.array([each.log_unit for each in held])
     fewer = np.log([[[1 + FEW_ROWS / each.rows]] for each in held])  # (series, 1, 1)
+    groups = [np.array([each.group == group for each in held]) for group in sorted({each.group for each in held})]
+    counts = sum(group * min(1.0, MOST_OF_GROUP / group.sum()) for group in groups)  # of each series
 
     def loss(numbers: Array) -> float:
         """Minus the log density of what was held back, under weak priors."""
@@ -192,7 +195,7 @@ def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
         weights = by_evidence + shares
         weights = weights - logsumexp(weights, axis=1, keepdims=True)
         density = _log_t(away / np.exp(wider), LEAST_FREEDOM + math.exp(numbers[2])) - wider + unit
-        total = float(logsumexp(weights[:, :, None] + density, axis=1).mean(axis=1).sum())
+        total = float(counts @ logsumexp(weights[:, :, None] + density, axis=1).mean(axis=1))
         bands = numbers[0] ** 2 + (numbers[1] / 0.2) ** 2 + ((numbers[3] - SETTLING) / 0.2) ** 2
         return 0.5 * float(shares @ shares) + 0.5 * float(bands) - total
 
@@ -205,7 +208,6 @@ def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
     )
     logs = by_evidence + np.log([member.weight for member in members])
     weights = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-    groups = [np.array([each.group == group for each in held]) for group in sorted({each.group for each in held})]
     lean = find_lean(weights, away, groups)
     likely = replace(bare, members=members, widening=1.0, growth=float(found[1]), settling=float(found[3]), lean=lean)
     wider = np.array([likely.widen(steps, each.rows) for each in held])[:, None, :]
