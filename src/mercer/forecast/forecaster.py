@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,9 @@ from mercer.forecast.reading import Named, Reading, read_series
 from mercer.forecast.scales import scale_called
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_STEPS = 100_000  # of a horizon: a slip such as 1e9 is an error and not a memory of gigabytes
 BANDS = (80, 95)
@@ -244,6 +247,19 @@ class Backtest:
 
     table: pd.DataFrame
     summary: pd.DataFrame
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw the errors by step, and how often the bands held beside how often they should; write it to a file."""
+        from mercer.forecast.pictures import backtest_figure
+        from mercer.report import check_place
+        from mercer.report.plots import save_figure
+
+        if path is not None:
+            check_place(Path(path))
+        figure = backtest_figure(self.summary)
+        if path is not None:
+            save_figure(figure, path)
+        return figure
 
 
 def run_backtest(
