@@ -125,7 +125,7 @@ def read_long(
     if request.id is not None:
         columns = {"unique_id": frame[request.id].astype(str).to_numpy(), **columns}
     elif (ids := find_ids(frame, request, when)) is not None:
-        raise InputError(f"Some times occur more than once: are these many series? Then say --id {ids}.", about="series")
+        raise InputError(f"Some times occur twice: are these many series? Then say --id {ids}.", about="series")
     causes = frame[list(request.causes)] if request.causes else None
     return pd.DataFrame(columns), causes, replace(request, time=when)
 
