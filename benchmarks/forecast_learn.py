@@ -18,7 +18,6 @@ from mercer.forecast.experience import Experience, Priors, from_json, to_json
 from mercer.forecast.learning import LEAST_SERIES, LearningPolicy, learn_bands, learn_experience
 from mercer.forecast.model import Series
 
-HORIZONS = {"monthly": 18, "quarterly": 8, "yearly": 6, "other": 8}
 PACKAGED = Path(__file__).parents[1] / "src/mercer/forecast/experience.json"
 
 
@@ -38,19 +37,20 @@ def learn_kind(work: tuple[Path, str | None, str, int, Experience | None]) -> tu
     Where an experience is given its priors are kept, and only weights and bands learned.
     """
     runs, without, kind, each, kept = work
-    data, many, archives, sources = read_data(runs), [], [], []
+    data, many, horizons, archives, sources = read_data(runs), [], [], [], []
     for number, collection in enumerate(COLLECTIONS):
         if collection != without and (collection, kind) in data:
             drawn = draw(data[collection, kind], each, seed=1)
             many += [as_series(entry.train, SEASONS[kind]) for entry in drawn]
+            horizons += [entry.horizon for entry in drawn]  # as in the competition; its values are not read
             archives += [number] * len(drawn)
             sources.append(f"{collection} {kind}: training parts of {len(drawn)} series drawn at random (seed 1)")
     if len(many) < LEAST_SERIES:
         return name_of(kind), [], None
     found = (
-        learn_experience(many, HORIZONS[kind], archives=archives)
+        learn_experience(many, horizons, archives=archives)
         if kept is None
-        else learn_bands(many, kept, HORIZONS[kind], LearningPolicy(), archives)
+        else learn_bands(many, kept, horizons, LearningPolicy(), archives)
     )
     shown = (found.widening, found.growth, found.settling, found.lean, found.freedom)
     print(without, kind, len(many), *(f"{number:.3f}" for number in shown), flush=True)

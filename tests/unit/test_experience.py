@@ -49,6 +49,8 @@ def test_bands_are_learned_from_where_the_values_fell():
         expected = truth.widen(np.arange(1.0, 7.0), few)
         np.testing.assert_allclose(found.widen(np.arange(1.0, 7.0), few), expected, rtol=0.15)
     assert 3 <= found.freedom <= 12
+    short = [replace(each, away=each.away[:, :4], log_unit=each.log_unit[:, :4]) for each in held[:200]]
+    np.testing.assert_allclose(fit_bands([*short, *held[200:]], bare).widening, found.widening, rtol=0.1)
     held[0] = replace(held[0], away=held[0].away * 1e6)  # one that went astray
     again = fit_bands(held, bare)
     np.testing.assert_allclose(again.widen(np.ones(1), 16), found.widen(np.ones(1), 16), rtol=0.1)

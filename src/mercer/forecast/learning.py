@@ -88,9 +88,12 @@ def compositions(seasonal: bool) -> list[Member]:
 
 
 def learn_experience(
-    many: Sequence[Series], horizon: int, policy: LearningPolicy | None = None, archives: Sequence[int] | None = None
+    many: Sequence[Series],
+    horizon: int | Sequence[int],
+    policy: LearningPolicy | None = None,
+    archives: Sequence[int] | None = None,
 ) -> Experience:
-    """Learn from series with the same kind of step, all with a season or all without; of `archives` see learn_bands."""
+    """Learn from series with the same kind of step, all with a season or all without; for the rest see learn_bands."""
     policy = policy or LearningPolicy()
     many = [series.since(policy.most_rows) for series in many]
     members = [learn_member(many, member, policy) for member in compositions(many[0].season > 1)]
@@ -159,31 +162,33 @@ class Held:
 def learn_bands(
     many: Sequence[Series],
     bare: Experience,
-    horizon: int,
+    horizon: int | Sequence[int],
     policy: LearningPolicy,
     archives: Sequence[int] | None = None,
 ) -> Experience:
     """Return the experience with weights, middles, widening and tails from what was held back.
 
+    horizon : how many steps are held back, of each series its own or of all the same.
     archives : for each series a number of the collection it comes from; all from one without it.
     """
     bare = replace(bare, members=tuple(replace(member, weight=1.0) for member in bare.members))
+    horizons = [horizon] * len(many) if isinstance(horizon, int) else horizon
     held = []
-    for series, archive in zip(many, archives or [0] * len(many), strict=True):
+    for series, steps, archive in zip(many, horizons, archives or [0] * len(many), strict=True):
         last = series.since(policy.most_rows)
         for back in range(1, policy.origins + 1):
-            count = len(last.values) - back * horizon
+            count = len(last.values) - back * steps
             if count >= max(policy.least_rows, policy.seasons * series.season + 2 if series.season > 1 else 0):
-                found = _hold_back(last.until(count + horizon), count, bare)
+                found = _hold_back(last.until(count + steps), count, bare)
                 held.append(replace(found, group=(archive, back)))
     return bare if len(held) < 3 else fit_bands(held, bare)
 
 
 def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
     """Return the experience under which what was held back is most probable, with bands that hold what they say."""
-    steps = np.arange(1, held[0].away.shape[1] + 1)
+    steps = np.arange(1, max(each.away.shape[1] for each in held) + 1)
     by_evidence = np.array([each.log_weights for each in held])  # (series, members)
-    away, unit = np.array([each.away for each in held]), np.array([each.log_unit for each in held])
+    away, unit = (_pad([each.away for each in held], len(steps)), _pad([each.log_unit for each in held], len(steps)))
     fewer = np.log([[[1 + FEW_ROWS / each.rows]] for each in held])  # (series, 1, 1)
     groups = [np.array([each.group == group for each in held]) for group in sorted({each.group for each in held})]
     counts = sum(group * min(1.0, MOST_OF_GROUP / group.sum()) for group in groups)  # of each series
@@ -195,7 +200,7 @@ def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
         weights = by_evidence + shares
         weights = weights - logsumexp(weights, axis=1, keepdims=True)
         density = _log_t(away / np.exp(wider), LEAST_FREEDOM + math.exp(numbers[2])) - wider + unit
-        total = float(counts @ logsumexp(weights[:, :, None] + density, axis=1).mean(axis=1))
+        total = float(counts @ np.nanmean(logsumexp(weights[:, :, None] + density, axis=1), axis=1))
         bands = numbers[0] ** 2 + (numbers[1] / 0.2) ** 2 + ((numbers[3] - SETTLING) / 0.2) ** 2
         return 0.5 * float(shares @ shares) + 0.5 * float(bands) - total
 
@@ -214,13 +219,18 @@ def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
     return match_shares(likely, weights, (away - lean) / wider, groups)
 
 
+def _pad(many: Sequence[Array], steps: int) -> Array:
+    """Return (series, members, steps), with NaN beyond what was held back of a series."""
+    return np.array([np.pad(each, ((0, 0), (0, steps - each.shape[1])), constant_values=np.nan) for each in many])
+
+
 def find_lean(weights: Array, away: Array, groups: Sequence[Array]) -> float:
     """Return by how many deviations all middles were too low, as far as the groups of series agree on it.
 
     Every group says one error, its median: its series went through the same years. With K groups whose errors have the
     mean m and the variance v the lean is m K / (K + v / LEAN^2), the posterior mean under a Gaussian prior.
     """
-    errors = np.einsum("sm,smh->sh", weights, np.clip(away, -FARTHEST, FARTHEST)).mean(axis=1)
+    errors = np.nanmean(np.einsum("sm,smh->sh", weights, np.clip(away, -FARTHEST, FARTHEST)), axis=1)
     by_group = np.array([np.median(errors[group]) for group in groups])
     if len(by_group) < 2:
         return 0.0
@@ -232,14 +242,14 @@ def match_shares(likely: Experience, weights: Array, away: Array, groups: Sequen
     """Return the experience whose bands of 80 and of 95 % held so much of what was held back, groups counted alike.
 
     A few series that went astray decide the density of heavy tails, and with it how wide all bands are; how many values
-    lie inside says the same of the others and is not moved by them. away : (series, members, horizon) in deviations.
+    lie inside says the same of the others and is not moved by them. away : (series, members, steps) in deviations.
     """
 
     def inside(freedom: float, widening: float, level: float) -> float:
         narrow = math.sqrt((freedom - 2.0) / freedom)
         below = np.einsum("sm,smh->sh", weights, stdtr(freedom, away / (widening * narrow)))
-        within = np.abs(below - 0.5) < level / 2
-        return float(np.mean([np.mean(within[group]) for group in groups]))
+        within = np.where(np.isnan(below), np.nan, np.abs(below - 0.5) < level / 2)
+        return float(np.mean([np.nanmean(within[group]) for group in groups]))
 
     best = (math.inf, 1.0, 30.0)
     for freedom in FREEDOMS:
