@@ -18,6 +18,7 @@ from mercer.forecast.experience import Experience, Priors, from_json, to_json
 from mercer.forecast.learning import LEAST_SERIES, LearningPolicy, learn_bands, learn_experience
 from mercer.forecast.model import Series
 
+BANDS = "weights and bands from"
 PACKAGED = Path(__file__).parents[1] / "src/mercer/forecast/experience.json"
 
 
@@ -44,7 +45,8 @@ def learn_kind(work: tuple[Path, str | None, str, int, Experience | None]) -> tu
             many += [as_series(entry.train, SEASONS[kind]) for entry in drawn]
             horizons += [entry.horizon for entry in drawn]  # as in the competition; its values are not read
             archives += [number] * len(drawn)
-            sources.append(f"{collection} {kind}: training parts of {len(drawn)} series drawn at random (seed 1)")
+            what = "training parts" if kept is None else f"{BANDS} training parts"
+            sources.append(f"{collection} {kind}: {what} of {len(drawn)} series drawn at random (seed 1)")
     if len(many) < LEAST_SERIES:
         return name_of(kind), [], None
     found = (
@@ -82,7 +84,8 @@ def learn(runs: Path, sets: Sequence[str | None], kinds: Sequence[str], each: in
         for (_, own, kind, _, _), (name, learned_from, experience) in zip(work, found, strict=True):
             if own == without and experience is not None:
                 steps[name] = experience
-                sources = [line for line in sources if f" {kind}: " not in line] + learned_from
+                again = f" {kind}: {BANDS}" if bands else f" {kind}: "  # what is said anew
+                sources = [line for line in sources if again not in line] + learned_from
         file_without(without).write_text(to_json(Priors(steps, tuple(sources))))
         print(file_without(without))
 
