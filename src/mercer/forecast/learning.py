@@ -54,6 +54,7 @@ FREEDOMS = (2.5, 2.75, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0, 60.0)  # tried:
 LEAN = 0.15  # deviations: how far middles are expected to lean before groups of series agree on more
 LEAST_APART = 0.15  # deviations: groups whose errors agree better than this do so by chance
 MOST_OF_GROUP = 20.0  # series that a group counts for, however many it has: what they share they show once
+LEAST_GROUPS = 3  # that a lean is learned from: two agree too easily
 FARTHEST = 4.0  # deviations: an error beyond is not more evidence of a lean
 BAND_BOUNDS = [(-2.0, 2.0), (-0.5, 0.5), (-2.0, 4.0), (-0.5, 1.5)]  # of log widening, growth, log freedom, settling
 CURVATURE = 1e-3  # step of the free numbers by which a curvature is taken from gradients
@@ -232,7 +233,7 @@ def find_lean(weights: Array, away: Array, groups: Sequence[Array]) -> float:
     """
     errors = np.nanmean(np.einsum("sm,smh->sh", weights, np.clip(away, -FARTHEST, FARTHEST)), axis=1)
     by_group = np.array([np.median(errors[group]) for group in groups])
-    if len(by_group) < 2:
+    if len(by_group) < LEAST_GROUPS:
         return 0.0
     apart = max(float(by_group.var(ddof=1)), LEAST_APART**2)
     return float(by_group.mean()) * len(by_group) / (len(by_group) + apart / LEAN**2)
