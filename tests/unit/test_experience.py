@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mercer.forecast.experience import FEW_ROWS, Priors, from_json, packaged_priors, to_json
+from mercer.forecast.experience import FEW_ROWS, Experience, Priors, from_json, packaged_priors, to_json
 from mercer.forecast.learning import LEAN, LEAST_APART, Held, find_lean, fit_bands
 from mercer.forecast.mixture import Part
 from mercer.forecast.model import mix
@@ -92,8 +92,8 @@ def test_a_lean_is_learned_as_far_as_groups_agree():
 def test_a_quantile_where_roots_pile_up_is_zero():
     parts = [Part(scale_called("root"), np.array([0.5]), np.array([1.0]), 0.5),
              Part(scale_called("level"), np.array([0.4]), np.array([1.0]), 0.5)]  # fmt: skip
-    experience = replace(packaged_priors().steps["year"], widening=1.0, growth=0.0, settling=0.0, freedom=60.0)
-    found = mix(parts, experience, np.ones(4)).quantiles((0.1, 0.2, 0.3, 0.9))[:, 0]
+    plain = Experience(packaged_priors().steps["year"].members, freedom=60.0)
+    found = mix(parts, plain, np.ones(4)).quantiles((0.1, 0.2, 0.3, 0.9))[:, 0]
     assert found[0] < 0
     assert list(found[1:3]) == [0.0, 0.0]
     assert found[3] > 0
