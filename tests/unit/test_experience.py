@@ -97,3 +97,10 @@ def test_a_quantile_where_roots_pile_up_is_zero():
     assert found[0] < 0
     assert list(found[1:3]) == [0.0, 0.0]
     assert found[3] > 0
+
+
+def test_what_is_borrowed_from_another_kind_of_step_does_not_lean():
+    year = replace(packaged_priors().steps["year"], lean=0.3)
+    priors = Priors({"year": year})
+    assert priors.of("year", seasonal=False).lean == 0.3
+    assert priors.of("month", seasonal=False) == replace(year, lean=0.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -71,10 +71,13 @@ class Priors:
     sources: tuple[str, ...] = ()
 
     def of(self, step: str, seasonal: bool) -> Experience:
-        """Return the experience for a kind of step ("month", "quarter", "year", "week", "day", "hour", "none")."""
+        """Return the experience for a kind of step ("month", "quarter", "year", "week", "day", "hour", "none").
+
+        Where it is that of another kind, it does not lean: the growth of a year is not that of a month.
+        """
         for name in _candidates(step, seasonal):
             if name in self.steps:
-                return self.steps[name]
+                return self.steps[name] if name.split()[0] == step else replace(self.steps[name], lean=0.0)
         there = ", ".join(self.steps)
         raise InputError(f"these priors know nothing of steps of kind {step!r}; they were learned for {there}")
 
