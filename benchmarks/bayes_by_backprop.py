@@ -28,21 +28,22 @@ DRAWS = 100
 
 
 class _Layer:
-    def __init__(self, inputs: int, outputs: int, draw: torch.Generator) -> None:
+    def __init__(self, inputs: int, outputs: int, rng: np.random.Generator) -> None:
         scale = 1.0 / math.sqrt(inputs)
         shape = (inputs + 1, outputs)  # the last row is the bias
-        self.mean = (scale * torch.randn(shape, generator=draw, dtype=torch.float64)).requires_grad_()
+        self.mean = torch.from_numpy(scale * rng.standard_normal(shape)).requires_grad_()
         self.raw = torch.full(shape, -4.0, dtype=torch.float64, requires_grad=True)
 
     @property
     def spread(self) -> Tensor:
         return torch.nn.functional.softplus(self.raw)
 
-    def __call__(self, x: Tensor, draw: torch.Generator) -> Tensor:
+    def __call__(self, x: Tensor, rng: np.random.Generator) -> Tensor:
         """Return one draw of the activations of every row."""
         full = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
         mean, variance = full @ self.mean, (full**2) @ (self.spread**2)
-        return mean + variance.sqrt() * torch.randn(mean.shape, generator=draw, dtype=mean.dtype)
+        # NumPy draws normal numbers three times as fast
+        return mean + variance.sqrt() * torch.from_numpy(rng.standard_normal(tuple(mean.shape)))
 
     def divergence(self) -> Tensor:
         """Return KL(q || N(0, 1)), summed over the weights."""
@@ -54,20 +55,20 @@ class BayesByBackprop:
     """A Bayesian network; `fit`, then `score` on rows not seen."""
 
     def __init__(self, steps: int = STEPS, seed: int = 0) -> None:
-        self.steps, self.draw = steps, torch.Generator().manual_seed(seed)
+        self.steps, self.rng = steps, np.random.default_rng(seed)
 
     def fit(self, X: Array, y: Array) -> BayesByBackprop:
         """Train on rows in their own units."""
         self.centre, self.scale = X.mean(axis=0), np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
         self.level, self.spread = float(y.mean()), float(y.std()) or 1.0
         inputs, target = self._inputs(X), torch.tensor((y - self.level) / self.spread)[:, None]
-        self.layers = [_Layer(X.shape[1], UNITS, self.draw), _Layer(UNITS, 1, self.draw)]
+        self.layers = [_Layer(X.shape[1], UNITS, self.rng), _Layer(UNITS, 1, self.rng)]
         self.noise = torch.tensor(math.log(0.1), dtype=torch.float64, requires_grad=True)
         parameters = [self.noise, *(p for layer in self.layers for p in (layer.mean, layer.raw))]
-        optimiser = torch.optim.Adam(parameters, lr=RATE)
+        optimiser = torch.optim.Adam(parameters, lr=RATE, fused=True)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.steps)
         for _ in range(self.steps):
-            rows = torch.randint(len(inputs), (min(BATCH, len(inputs)),), generator=self.draw)
+            rows = torch.from_numpy(self.rng.integers(len(inputs), size=min(BATCH, len(inputs))))
             optimiser.zero_grad()
             error = target[rows] - self._function(inputs[rows])
             log_density = -0.5 * (error**2 / self.noise.exp() + self.noise + math.log(2.0 * math.pi)).sum()
@@ -95,4 +96,4 @@ class BayesByBackprop:
 
     def _function(self, x: Tensor) -> Tensor:
         first, second = self.layers
-        return second(torch.relu(first(x, self.draw)), self.draw)
+        return second(torch.relu(first(x, self.rng)), self.rng)
