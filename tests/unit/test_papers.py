@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import paper_cells, papers
+from benchmarks import paper_cells, papers, papers_age
 from benchmarks.functional_kernels import FunctionalKernel
 from benchmarks.papers_row import Figure, Reading
 from benchmarks.papers_rows import ROWS
@@ -61,6 +63,30 @@ def test_a_number_that_differs_from_its_file_is_found(tmp_path: Path) -> None:
     assert any("is not there" in each for each in papers.problems(tmp_path / "nothing.md"))
 
 
+def test_comments_and_moves_make_no_measurement_old(tmp_path: Path) -> None:
+    """Each commit is a day later than the last; only what changes what a file does counts."""
+    double, half = "def double(x):\n    return 2 * x\n", "def half(x):\n    return x / 2\n"
+
+    def commit(day: int, **files: str) -> str:
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        when = f"2026-01-{day:02d}T12:00:00+0000"
+        who = {f"GIT_{role}_{what}": "a" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        dates = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when, **who}
+        for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "x"]):
+            subprocess.run(["git", *command], cwd=tmp_path, check=True, env={**os.environ, **dates})
+        papers_age.git.cache_clear()
+        return papers_age.last_change.__wrapped__(("first.py",), tmp_path)[:10]
+
+    assert commit(1, first=double, second=half) == "2026-01-01"
+    assert commit(2, first=half, second="") == "2026-01-02"  # double is gone
+    assert commit(3, first=f'"""What it is."""\nimport os\n\n{half}    # a comment\n') == "2026-01-02"
+    assert commit(4, second=double) == "2026-01-02"  # another file
+    assert commit(5, first=f"{half}\n\n{double}", second="") == "2026-01-04"  # moved here: as old as it was there
+    assert commit(6, first=half.replace("2", "3") + double) == "2026-01-06"
+    assert papers_age.last_change(("first.py",), tmp_path / "..") == ""  # no repository
+
+
 def test_an_item_that_does_not_exist_lists_those_that_do() -> None:
     with pytest.raises(SystemExit, match=r"(?s)no item 'nkn-table-9'.*nkn-table-1 .*cs-scale"):
         papers.main(["--item", "nkn-table-9"])
@@ -77,6 +103,9 @@ def test_a_run_says_how_long_and_goes_on(tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out == ""  # nothing was left to do
     with pytest.raises(SystemExit, match=r"no cell fits nothing; there are .*bbb"):
         paper_cells.run(["nothing"], tmp_path, path)
+    assert paper_cells.choose(paper_cells.all_cells(tmp_path), ["sm/y*", "i1/1", "i1/*"])[:3] == [
+        "sm/yacht", "i1/1", "i1/0"
+    ]  # fmt: skip
     with pytest.raises(SystemExit) as ended:  # a row without commands has nothing to run
         papers.main(["--item", "kfo-figure-3"])
     assert ended.value.code == 0
