@@ -291,6 +291,8 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true")
     arguments = parser.parse_args()
     if arguments.merge:
+        if not arguments.merge.is_file():
+            parser.error(f"there is no file {arguments.merge} to merge")
         for name, found in json.loads(arguments.merge.read_text())["results"].items():
             keep(arguments.out, name, found)
         return
@@ -299,7 +301,7 @@ def main() -> None:
     limits = Limits(arguments.jobs, arguments.minutes, arguments.fresh)
     left = run(arguments.cells, arguments.data, arguments.out, limits, arguments.device)
     if left:
-        raise SystemExit(f"{left} cells are left; the same command goes on with them")
+        raise SystemExit(f"{left} cells are left, also those that failed; the same command goes on with them")
 
 
 if __name__ == "__main__":

@@ -121,6 +121,10 @@ def test_a_pca_split_takes_both_ends_and_refuses_few_rows() -> None:
     assert pca_split(X[:10], part=5).sum() == 4
     with pytest.raises(InputError, match="all the same"):
         pca_split(np.ones((40, 2)))
+    with pytest.raises(InputError, match=r"shape \(40, 2\) with 80 that are missing"):
+        pca_split(np.full((40, 2), np.nan))
+    with pytest.raises(InputError, match="part=0"):
+        pca_split(X, part=0)
 
 
 def test_bayes_by_backprop_learns_a_line() -> None:
