@@ -136,6 +136,23 @@ def test_bayes_by_backprop_learns_a_line() -> None:
     assert found["log_density"] > -1.5
 
 
+def test_the_gradient_of_bayes_by_backprop_is_that_of_its_loss() -> None:
+    from benchmarks.bayes_by_backprop import begin_layer, loss_and_slopes
+
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((12, 2)), rng.standard_normal((12, 1))
+    parameters = [np.array([-1.0]), *begin_layer(2, 5, rng), *begin_layer(5, 1, rng)]
+    _, slopes = loss_and_slopes(parameters, X, y, 40, np.random.default_rng(2))
+    for number, slope in enumerate(slopes):
+        for place in np.ndindex(slope.shape):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = [each.copy() for each in parameters]
+                moved[number][place] += step
+                ends.append(loss_and_slopes(moved, X, y, 40, np.random.default_rng(2))[0])
+            assert slope[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-7)
+
+
 @pytest.mark.parametrize("kind", ["shared", "separate"])
 def test_functional_kernel_learning_predicts_a_wave(kind: Any) -> None:
     x = np.linspace(0.0, 1.0, 40)[:, None]
