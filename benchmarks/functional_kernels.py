@@ -51,7 +51,8 @@ class FunctionalKernel:
         """Learn from rows; `X` within [0, 1]."""
         self.X, self.level, self.spread = X, float(y.mean()), float(y.std()) or 1.0
         self.target = torch.tensor((y - self.level) / self.spread)
-        self.places = _places(X, X)
+        first, second = self.pairs = np.triu_indices(len(X), 1)
+        self.places = _places(X[first] - X[second])
         columns = X.shape[1]
         self.z = torch.tensor(self.rng.standard_normal((columns, FREQUENCIES)) * 0.1)
         lengths = 1 if self.kind == "shared" else columns
@@ -81,7 +82,7 @@ class FunctionalKernel:
     def _predictive(self, z: Tensor, free: Tensor, X: Array, y: Array) -> Array:
         lines, variance, noise = self._kernels(z, free)
         root = torch.linalg.cholesky(self._gram(lines, variance, noise))
-        across = variance * _product(lines, _places(X, self.X))
+        across = variance * _product(lines, _places(X[:, None, :] - self.X[None, :, :]))
         solved = torch.linalg.solve_triangular(root, across.T, upper=False)
         mean = solved.T @ torch.linalg.solve_triangular(root, self.target[:, None], upper=False)[:, 0]
         spread = (variance - (solved**2).sum(dim=0)).clamp_min(0.0) + noise
@@ -97,9 +98,11 @@ class FunctionalKernel:
         return lines / lines[:, :1], free[-2].exp(), free[-1].exp()
 
     def _gram(self, lines: Tensor, variance: Tensor, noise: Tensor) -> Tensor:
-        count = len(self.target)
+        above = torch.zeros((len(self.target), len(self.target)), dtype=lines.dtype)
+        above[self.pairs] = variance * _product(lines, self.places)
         # straight lines between distances are no exact kernel: a little more on the diagonal
-        return variance * _product(lines, self.places) + (noise + 1e-4 * variance) * torch.eye(count, dtype=lines.dtype)
+        diagonal = (variance + noise + 1e-4 * variance) * torch.eye(len(self.target), dtype=lines.dtype)
+        return above + above.T + diagonal
 
     def _log_evidence(self, z: Tensor) -> Tensor:
         lines, variance, noise = self._kernels(z, self.free)
@@ -124,11 +127,11 @@ class FunctionalKernel:
         return self.z
 
 
-def _places(left: Array, right: Array) -> list[tuple[Tensor, Tensor]]:
-    """Return for every column between which distances the pairs of rows lie, and how far from the first."""
+def _places(differences: Array) -> list[tuple[Tensor, Tensor]]:
+    """Return for every column (the last axis) between which distances pairs of rows lie, and how far from the first."""
     found = []
-    for one, other in zip(left.T, right.T, strict=True):
-        at = np.clip(np.abs(one[:, None] - other[None, :]), 0.0, 1.0) * (DISTANCES - 1)
+    for column in range(differences.shape[-1]):
+        at = np.clip(np.abs(differences[..., column]), 0.0, 1.0) * (DISTANCES - 1)
         first = np.minimum(at.astype(np.int64), DISTANCES - 2)
         found.append((torch.tensor(first), torch.tensor(at - first)))
     return found
@@ -137,7 +140,7 @@ def _places(left: Array, right: Array) -> list[tuple[Tensor, Tensor]]:
 def _product(lines: Tensor, places: list[tuple[Tensor, Tensor]]) -> Tensor:
     result: Tensor | None = None
     for line, (first, beyond) in zip(lines, places, strict=True):
-        factor = line[first] * (1.0 - beyond) + line[first + 1] * beyond
+        factor = line[first] + beyond * (line[1:] - line[:-1])[first]
         result = factor if result is None else result * factor
     assert result is not None
     return result

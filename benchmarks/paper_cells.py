@@ -1,9 +1,12 @@
 """Experiments of the papers that no other benchmark has: each cell is one fit or one check.
 
-    python -m benchmarks.paper_cells --data FOLDER --cells 'i1/*' [--jobs 16] [--minutes 4] [--fresh]
+    python -m benchmarks.paper_cells --data FOLDER --cells 'i1/*' 'bbb/yacht/*' [--jobs 16] [--minutes 4] [--fresh]
+    python -m benchmarks.paper_cells --data FOLDER --cells 'sm/*' --device cuda --out FILE
+    python -m benchmarks.paper_cells --merge FILE          # what was measured elsewhere, into papers.json
 
-What was measured is not measured again unless `--fresh`, so a run can be stopped and continued. Nothing is chosen by
-looking at test rows. Results: benchmarks/results/papers.json; every cell has its date, machine and state of the code.
+Cells run in the order of the patterns, and each is kept as it ends. What was measured is not measured again unless
+`--fresh`, so a run can be stopped and continued. Nothing is chosen by looking at test rows. Results:
+benchmarks/results/papers.json; every cell has its date, machine and state of the code.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import sklearn
 from joblib import Parallel, delayed, parallel_config
 from sklearn.model_selection import train_test_split
 
@@ -72,17 +76,17 @@ def bayes_by_backprop(folder: Path, name: str, split: int) -> Found:
     return BayesByBackprop(seed=SEED).fit(X, y).score(Z, t)
 
 
-def validated_mixture(folder: Path, name: str) -> Found:
+def validated_mixture(folder: Path, name: str, device: str) -> Found:
     """The SM kernel of NKN Table 2: one to four components, chosen on a PCA split of the training rows."""
     X, y, Z, t = table_rows(folder, name, None)
     out = pca_split(X)
     errors = {}
     for count in COMPONENTS:
-        model = mercer.GPRegressor(f"SM{count}", random_state=SEED).fit(X[~out], y[~out])
+        model = mercer.GPRegressor(f"SM{count}", device=device, random_state=SEED).fit(X[~out], y[~out])
         errors[count] = float(np.sqrt(np.mean((model.predict(X[out]) - y[out]) ** 2)))
     best = min(errors, key=lambda count: errors[count])
-    model = mercer.GPRegressor(f"SM{best}", random_state=SEED).fit(X, y)
-    return {"components": best, "validation_rmse": errors, **scores(model, Z, t)}
+    model = mercer.GPRegressor(f"SM{best}", device=device, random_state=SEED).fit(X, y)
+    return {"components": best, "validation_rmse": errors, "device": device, **scores(model, Z, t)}
 
 
 # ------------------------------------------------------------------------------------------------------------- KFO
@@ -92,7 +96,9 @@ def printed_classes(folder: Path, name: str, split: int, **changes: Any) -> Foun
     """KFO for classes as printed (T = 20), or with `definite` changed: the test error of one split."""
     train, test, labels, truth = class_rows(folder, name, split)
     learner = mercer.KernelFunctional.paper(classes=True, **changes)
-    model = mercer.KernelSVC(learner, random_state=SEED).fit(train, labels)
+    # ten folds times seven costs for every kernel: a fifth of the time would go into looking at the same numbers again
+    with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
+        model = mercer.KernelSVC(learner, random_state=SEED).fit(train, labels)
     return {"error": float(np.mean(model.predict(test) != truth)), "cv": model.error_, "C": model.C_}
 
 
@@ -140,12 +146,14 @@ def runtime_shares(folder: Path, name: str) -> Found:
 # ---------------------------------------------------------------------------------------- CKS and change surfaces
 
 
-def printed_search(folder: Path, name: str) -> Found:
+def printed_search(folder: Path, name: str, device: str) -> Found:
     """CKS as printed on the first 90 % of a series, the rest forecast by the winner alone."""
     table = pd.read_csv(folder / "timeseries" / f"{name}.csv")
     train, test = table[table["extrap_9010"] == "train"], table[table["extrap_9010"] == "test"]
-    model = mercer.GPRegressor(mercer.GrammarSearch.paper(), random_state=SEED).fit(train[["x"]], train["y"])
+    model = mercer.GPRegressor(mercer.GrammarSearch.paper(), device=device, random_state=SEED)
+    model.fit(train[["x"]], train["y"])
     kept = {"kernel": model.kernel_.text(digits=3), "bic": model.bic_, "candidates": len(model.candidates_)}
+    kept["device"] = device
     return kept | scores(model, test[["x"]], test["y"].to_numpy())
 
 
@@ -165,8 +173,8 @@ def printed_surface(folder: Path, settings: str) -> Found:
 # ------------------------------------------------------------------------------------------------------------- all
 
 
-def all_cells(folder: Path) -> Cells:
-    """Return every cell: name -> call without arguments."""
+def all_cells(folder: Path, device: str = "cpu") -> Cells:
+    """Return every cell: name -> call without arguments; `device` is that of mixtures and searches."""
     cells: Cells = {
         "kernels": figures.printed_kernels,
         "features": figures.printed_features,
@@ -179,11 +187,11 @@ def all_cells(folder: Path) -> Cells:
         cells[f"i1/{seed}"] = partial(figures.judge_line, seed)
         cells[f"i3/{seed}"] = partial(figures.judge_units, seed)
     for name in SERIES:
-        cells[f"cks/{name}"] = partial(printed_search, folder, name)
+        cells[f"cks/{name}"] = partial(printed_search, folder, name, device)
     for name in TIMED:
         cells[f"shares/{name}"] = partial(runtime_shares, folder, name)
     for name in NKN_TABLES:
-        cells[f"sm/{name}"] = partial(validated_mixture, folder, name)
+        cells[f"sm/{name}"] = partial(validated_mixture, folder, name, device)
     for split in SPLITS:
         for name in NKN_TABLES:
             cells[f"bbb/{name}/{split}"] = partial(bayes_by_backprop, folder, name, split)
@@ -241,15 +249,24 @@ def measure(name: str, call: Callable[[], Found], until: float) -> tuple[str, Fo
     }
 
 
-def run(patterns: list[str], folder: Path, path: Path, limits: Limits = UNLIMITED) -> int:
+def choose(cells: Cells, patterns: list[str]) -> list[str]:
+    """Return the names that fit a pattern, in the order of the patterns; one that fits none is refused."""
+    chosen: dict[str, None] = {}
+    for pattern in patterns:
+        fitting = fnmatch.filter(cells, pattern)
+        if not fitting:
+            kinds = ", ".join(sorted({name.split("/")[0] for name in cells}))
+            raise SystemExit(f"no cell fits {pattern}; there are {kinds}")
+        chosen |= dict.fromkeys(fitting)
+    return list(chosen)
+
+
+def run(patterns: list[str], folder: Path, path: Path, limits: Limits = UNLIMITED, device: str = "cpu") -> int:
     """Run the cells that fit a pattern and are not there yet; return how many could not be run, or had no time."""
     until, left = time.time() + 60.0 * limits.minutes, 0
     known = set() if limits.fresh or not path.exists() else set(json.loads(path.read_text())["results"])
-    cells = all_cells(folder)
-    chosen = [name for name in cells if any(fnmatch.fnmatchcase(name, each) for each in patterns)]
-    if not chosen:
-        kinds = ", ".join(sorted({name.split("/")[0] for name in cells}))
-        raise SystemExit(f"no cell fits {' '.join(patterns)}; there are {kinds}")
+    cells = all_cells(folder, device)
+    chosen = choose(cells, patterns)
     calls = [delayed(measure)(name, cells[name], until) for name in chosen if name not in known]
     with parallel_config("loky", n_jobs=limits.jobs, inner_max_num_threads=1 if limits.jobs > 1 else None):
         for name, found in Parallel(return_as="generator_unordered", batch_size=1)(calls):
@@ -265,16 +282,26 @@ def run(patterns: list[str], folder: Path, path: Path, limits: Limits = UNLIMITE
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--cells", nargs="+", required=True, help="names, or patterns such as 'bbb/yacht/*'")
+    parser.add_argument("--cells", nargs="+", default=[], help="names, or patterns such as 'bbb/yacht/*'")
+    parser.add_argument("--device", default="cpu", help="of spectral mixtures and searches: cpu or cuda")
+    parser.add_argument("--merge", type=Path, help="add the cells of another file to --out, and run nothing")
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell after so many")
     parser.add_argument("--out", type=Path, default=KEPT)
     parser.add_argument("--fresh", action="store_true")
     arguments = parser.parse_args()
+    if arguments.merge:
+        if not arguments.merge.is_file():
+            parser.error(f"there is no file {arguments.merge} to merge")
+        for name, found in json.loads(arguments.merge.read_text())["results"].items():
+            keep(arguments.out, name, found)
+        return
+    if not arguments.cells:
+        parser.error("give --cells, such as --cells 'i1/*'")
     limits = Limits(arguments.jobs, arguments.minutes, arguments.fresh)
-    left = run(arguments.cells, arguments.data, arguments.out, limits)
+    left = run(arguments.cells, arguments.data, arguments.out, limits, arguments.device)
     if left:
-        raise SystemExit(f"{left} cells are left; the same command goes on with them")
+        raise SystemExit(f"{left} cells are left, also those that failed; the same command goes on with them")
 
 
 if __name__ == "__main__":

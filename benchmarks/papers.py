@@ -16,7 +16,6 @@ import functools
 import importlib.util
 import json
 import math
-import os
 import re
 import shlex
 import subprocess
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.papers_age import last_change
 from benchmarks.papers_row import PAPERS, Figure, Reading, Row, Source
 from benchmarks.papers_rows import ROWS
 
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "papers.md"
 NOT_MEASURED = "not measured"
-OLD = re.compile(r" \*\*Older than the code\*\* \([^)]*\)\.| \(old\)")
+OLD = re.compile(r" \*\*[^*]*lder than the code\*\* \([^)]*\)\.| \((?:partly )?old\)")
 CORES = {"cores": " cores"}  # what a path that ends so counts
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
 
@@ -51,8 +51,9 @@ Settings as printed have a name: `GrammarSearch.paper()`, `NeuralKernelNetwork.p
 Numbers of Mercer come from files in [benchmarks/results](../benchmarks/results) and from nowhere else: this page is
 written by `python -m benchmarks.papers --write`, and a test compares it with the files. With each row stand the dates,
 the machines and the state of the code that it was measured with, where that was kept; **older than the code** says that
-the part of Mercer it measures has changed since. Behind a number made of several, such as splits, stands of how many;
-a dash is not measured. "a picture": the paper prints no number.
+the part of Mercer it measures does something else since, by git: comments, and code that only moved, do not count.
+Behind a number made of several, such as splits, stands of how many; a dash is not measured. "a picture": the paper
+prints no number.
 """
 
 
@@ -146,23 +147,17 @@ def dates(source: Source) -> list[str]:
     return sorted(each[0] for each in found if each is not None)
 
 
-@functools.cache
-def last_change(parts: tuple[str, ...]) -> str:
-    """Return when some files were last changed, by git, as UTC; "" where git does not know."""
-    command = ["git", "log", "-1", "--date=format-local:%Y-%m-%d %H:%M", "--format=%ad", "--", *parts]
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "TZ": "UTC"}
-        )
-    except OSError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def is_old(row: Row) -> bool:
-    """Tell whether the earliest number of a row is older than the last change of what it measures."""
+def count_old(row: Row) -> tuple[int, int]:
+    """Return how many of a row's measurements are older than the last change of what they measure, and of how many."""
     changed = last_change(row.parts) if row.parts else ""
-    return bool(changed) and any(dates(source)[:1] and dates(source)[0] < changed for source in row.sources)
+    found = [date for source in row.sources for date in dates(source)]
+    return sum(date < changed for date in found), len(found)
+
+
+def age(row: Row) -> str:
+    """Return "old" or "partly old"; "" where nothing is older than the code."""
+    old, count = count_old(row)
+    return "" if not old else "old" if old == count else "partly old"
 
 
 def state(row: Row) -> str:
@@ -183,7 +178,7 @@ def write_page() -> str:
     """Return the page."""
     lines = [INTRODUCTION, "## Overview", "", "| item | paper | what | state |", "|---|---|---|---|"]
     for row in ROWS:
-        old = " (old)" if is_old(row) else ""
+        old = f" ({age(row)})" if age(row) else ""
         about = row.about.replace("|", "\\|")
         lines.append(f"| [{row.item}](#{row.item}) | {row.paper}, {row.where} | {about} | {state(row)}{old} |")
     for paper, title in PAPERS.items():
@@ -252,11 +247,14 @@ def circumstances(row: Row) -> str:
         where = ", ".join(" and ".join(texts(source, path)) + CORES.get(path[-5:], "") for path in source.machine)
         codes = texts(source, source.code)
         code = f"code {', '.join(codes[:6])}{' and others' if len(codes) > 6 else ''}" if codes else "code not kept"
-        found.append(f"[{source.file}](../benchmarks/results/{source.file}) {when} UTC, {where}, {code}")
+        text = f"[{source.file}](../benchmarks/results/{source.file}) {when} UTC, {where}, {code}"
+        found += [text] if text not in found else []
     if not found:
         return f"Mercer: {NOT_MEASURED}."
-    old = f" **Older than the code** ({last_change(row.parts)[:10]})." if is_old(row) else ""
-    return f"Mercer: {'; '.join(found)}.{old}"
+    old, count = count_old(row)
+    share = f"{old} of {count} measurements are older" if 0 < old < count else "Older"
+    note = f" **{share} than the code** ({last_change(row.parts)[:10]})." if old else ""
+    return f"Mercer: {'; '.join(found)}.{note}"
 
 
 # ----------------------------------------------------------------------------------------------------------- the check
@@ -318,7 +316,7 @@ def find_row(item: str) -> Row:
 def overview() -> str:
     """Return all items with their state."""
     return "\n".join(
-        f"  {row.item:20} {state(row) + (', old' if is_old(row) else ''):30} {row.paper} {row.where}: {row.about}"
+        f"  {row.item:20} {', '.join(filter(None, (state(row), age(row)))):34} {row.paper} {row.where}: {row.about}"
         for row in ROWS
     )
 
@@ -366,7 +364,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given.check:
         found = problems()
-        print("\n".join([*found, *(f"{row.item}: older than the code" for row in ROWS if is_old(row))]))
+        print("\n".join([*found, *(f"{row.item}: {age(row)}" for row in ROWS if age(row))]))
         raise SystemExit(1 if found else 0)
     print(overview())
 

@@ -39,7 +39,7 @@ def nkn(part: str) -> Source:
 
 
 def optimised(function: str, method: str, digits: int = 2) -> Reading:
-    return Reading("optimise.json", f"[function={function}&method={method}]|best|[-1]", "mean", digits)
+    return Reading("optimise.json", f"[function={function}&method={method}]|best|[-1]", "mean", digits, of=5)
 
 
 def optimise(methods: str) -> Source:
@@ -60,6 +60,11 @@ FIGURE_4 = tuple(
         ("oracle", "oracle", "paper-oracle"),
     )
 ) + tuple(Figure(f"{word}, Mercer's own optimiser", "", optimised(function, "mercer")) for word, function, _ in NAMES_4)
+
+HALVES_12 = {
+    ", fully dependent": ("paper-rbf", "paper-2rbf", "paper-small-nkn"),
+    ", Model MCMC": ("paper-mcmc-rbf", "paper-mcmc-2rbf", "paper-mcmc-nkn"),
+}
 
 NKN = (
     Row(
@@ -103,7 +108,7 @@ NKN = (
             ),
             Figure("RBF, RMSE over the square", "", Reading("nkn.json", "results|figure1/*/se|rmse", "median")),
         ),
-        (nkn("figure1/*/nkn"),),
+        (nkn("figure1/*/nkn"), nkn("figure1/*/se")),
         ("python -m benchmarks.nkn --data {data} --part figure1 --jobs {jobs}",),
         "10 minutes on one core",
         NETWORKS,
@@ -123,8 +128,8 @@ NKN = (
             for name, stem in (("airline", "01-airline"), ("Mauna Loa", "03-mauna"), ("solar", "02-solar"))
             for short, method in (("NKN", "nkn"), ("heuristic", "heuristic"))
         ),
-        (nkn("series/*/nkn"),),
-        ("python -m benchmarks.nkn --data {data} --part series --jobs {jobs}",),
+        (nkn("series/0[123]*/nkn"), nkn("series/0[123]*/heuristic")),
+        ("python -m benchmarks.nkn --data {data} --part series --only 01,02,03 --methods nkn,heuristic --jobs {jobs}",),
         "20 minutes on one core",
         NETWORKS,
         "The third curve, the Automatic Statistician's, is in cks-extrapolation.",
@@ -133,7 +138,7 @@ NKN = (
         "nkn-figure-6",
         "NKN",
         "Theorem 3 and Figure 6",
-        "0.3 k1 k2^2 by a network of width 2B + 6",
+        "0.3 k1 k2^2 by a network of width 2B + 6, B = 3",
         (
             Figure("width", "12", cell("figure-6", "width", digits=0)),
             Figure("largest difference from the polynomial", "0", cell("figure-6", "difference", digits=1)),
@@ -142,6 +147,7 @@ NKN = (
         (f"{BARE} figure-6",),
         "seconds",
         ("src/mercer/kernels/network.py",),
+        "The theorem's other half, width 2^(Bp + 1) and p modules, says that a network exists: nothing to run.",
     ),
     Row(
         "nkn-example-1",
@@ -153,12 +159,12 @@ NKN = (
         (f"{BARE} example-1",),
         "seconds",
         ("src/mercer/kernels/network.py",),
-        "Equation (9) prints the sum up to n where (8) has n + 1 components; here t = 1 to 3.",
+        "Equation (9) sums up to n, where the kernel is defined with n + 1 components: here as in (9), t = 1 to 3.",
     ),
     Row(
         "nkn-theorem-4",
         "NKN",
-        "Theorem 4, appendices A, F and G",
+        "Theorems 4, 5, 7 and 9, appendices A to C and F to H",
         "complex and non-stationary primitives",
         library="EXPI (real part at the root) and SUMI; [test_network_laws.py](../tests/laws/test_network_laws.py)",
         remark="Appendix G multiplies by exp(i (x + x').nu), whose real part is no kernel: SUMI adds the term that "
@@ -170,7 +176,7 @@ NKN = (
         "Table 1",
         "eight tables, ten random splits: mean ± standard error",
         table_1(),
-        (nkn("random/*/nkn"), cells("bbb/*")),
+        (nkn("random/*/[ns]*"), cells("bbb/*")),
         (
             "python -m benchmarks.nkn --data {data} --part random --only yacht,boston,energy,concrete,wine "
             "--methods nkn,se,sm4 --jobs {jobs}",
@@ -190,7 +196,7 @@ NKN = (
         "Table 2",
         "eight tables, the PCA split",
         table_2(),
-        (nkn("pca/*/nkn"), cells("sm/*")),
+        (nkn("pca/*/[ns][ke]*"), cells("sm/*")),
         (
             "python -m benchmarks.nkn --data {data} --part pca --only yacht,boston,energy,concrete,wine "
             "--methods nkn,se --jobs {jobs}",
@@ -211,16 +217,27 @@ NKN = (
         "Table 3",
         "seconds of a fit to a whole series",
         tuple(
-            Figure(
-                f"{name}, NKN",
-                str(published.NKN_TABLE_3["NKN"][name]),
-                Reading("nkn.json", f"results|seconds/{name}|seconds", "mean", 1),
+            figure
+            for name, stem in (("airline", "01-airline"), ("mauna", "03-mauna"), ("solar", "02-solar"))
+            for figure in (
+                Figure(
+                    f"{name}, NKN",
+                    str(published.NKN_TABLE_3["NKN"][name]),
+                    Reading("nkn.json", f"results|seconds/{name}|seconds", "mean", 1),
+                ),
+                Figure(
+                    f"{name}, AS (Mercer: cks-algorithm-1, nine tenths of it)",
+                    str(published.NKN_TABLE_3["AS"][name]),
+                    cell(f"cks/{stem}", "cpu", digits=0),
+                ),
             )
-            for name in ("airline", "mauna", "solar")
         ),
-        (nkn("seconds/*"),),
-        ("python -m benchmarks.nkn --data {data} --part seconds --jobs {jobs}",),
-        "one minute on one core",
+        (nkn("seconds/*"), cells("cks/0[123]*")),
+        (
+            "python -m benchmarks.nkn --data {data} --part seconds --jobs {jobs}",
+            f"{CELLS} cks/01-airline cks/02-solar cks/03-mauna",
+        ),
+        "one minute on one core; AS 20 minutes",
         NETWORKS,
         "Eight starts by L-BFGS-B against one by Adam, on another machine: a remark about speed, not a race.",
     ),
@@ -228,14 +245,15 @@ NKN = (
         "nkn-figure-4",
         "NKN",
         "Figure 4",
-        "Bayesian optimisation: the best value after 200 steps",
+        "Bayesian optimisation: the best value found",
         FIGURE_4,
         (optimise("mercer"), optimise("paper-*")),
         ("python -m benchmarks.optimise --functions styblinski,rotated,michalewicz --jobs {jobs}",),
         "5 hours of one core",
         ("src/mercer/optimise/optimizer.py", "src/mercer/optimise/proposal.py", "src/mercer/optimise/models.py"),
-        "The authors' box for the transformed function is centred on its optimum, so that its centre wins at once; "
-        "Mercer's is not. Their acquisition is maximised over 10,000 uniform points, which caps even the oracle.",
+        "After 200 steps in the paper, 200 evaluations here, ten random ones among them. The authors' box for the "
+        "transformed function is centred on its optimum, so that its centre wins at once; Mercer's is not. Their "
+        "acquisition is maximised over 10,000 uniform points, which caps even the oracle.",
     ),
     Row(
         "nkn-figure-5",
@@ -307,14 +325,28 @@ NKN = (
                 "10",
                 Reading("nkn.json", "results|recovery/additive/*|single", "mean", 1),
             ),
-            Figure(
-                "transformed: of ten joining sets, within a group (by chance 4.4)",
-                "most",
-                Reading("nkn.json", "results|recovery/grouped/*|anova|sets_within", "mean", 1),
+            *(
+                Figure(
+                    f"transformed, {rows} rows: of twenty largest terms, within a group",
+                    paper,
+                    Reading("nkn.json", f"results|recovery/{draws}/*|within", "mean", 1),
+                )
+                for rows, draws, paper in (
+                    (100, "grouped-100", "8; 17 without k7, which is in most"),
+                    (200, "grouped", ""),
+                )
+            ),
+            *(
+                Figure(
+                    f"transformed, {rows} rows: of ten sets that vary most together, within a group (by chance 4.4)",
+                    "",
+                    Reading("nkn.json", f"results|recovery/{draws}/*|anova|sets_within", "mean", 1),
+                )
+                for rows, draws in ((100, "grouped-100"), (200, "grouped"))
             ),
             Figure(
                 "Michalewicz: of ten largest terms, single columns",
-                "2 of the first 10",
+                "1",
                 Reading("nkn.json", "results|recovery/michalewicz/*|single", "mean", 1),
             ),
         ),
@@ -322,6 +354,8 @@ NKN = (
         ("python -m benchmarks.nkn --data {data} --part recovery --jobs {jobs}",),
         "10 minutes on one core",
         NETWORKS,
+        "100 rows, as printed, do not tell the groups: [nkn.md](../benchmarks/results/nkn.md). The paper's numbers are "
+        "counted in the terms it prints, of one run; Michalewicz has 500 rows, Styblinski-Tang 100, in both.",
     ),
     Row(
         "nkn-figure-12",
@@ -329,16 +363,21 @@ NKN = (
         "I.5 and Figure 12",
         "RBF, 2RBF and a small network, fully dependent or by Model MCMC",
         tuple(
-            Figure(f"{word}, {short}", "a picture", optimised(function, method))
+            Figure(f"{word}, {short}{half}", "a picture", optimised(function, method))
+            for half, methods in HALVES_12.items()
             for word, function, _ in NAMES_4
-            for short, method in (("RBF", "paper-rbf"), ("2RBF", "paper-2rbf"), ("NKN", "paper-small-nkn"))
+            for short, method in zip(("RBF", "2RBF", "NKN"), methods, strict=True)
         ),
-        (optimise("paper-*"),),
-        ("python -m benchmarks.optimise --functions styblinski,rotated,michalewicz --jobs {jobs}",),
-        "5 hours of one core",
-        ("src/mercer/learners/partition_sampler.py",),
-        "The fully dependent half; the half by Model MCMC is `PartitionSampler`, which Mercer's optimiser uses "
-        "(nkn-figure-4).",
+        (optimise("paper-rbf"), optimise("paper-2rbf"), optimise("paper-small-nkn"), optimise("paper-mcmc-*")),
+        (
+            "python -m benchmarks.optimise --functions styblinski,rotated,michalewicz --jobs {jobs} --methods "
+            + ",".join(method for methods in HALVES_12.values() for method in methods),
+        ),
+        "4 hours of one core",
+        ("src/mercer/fitting/minimise.py", "src/mercer/kernels/network.py"),
+        "The best of 200 evaluations, ten random ones among them. Model MCMC is Gardner et al. 2017 with the printed "
+        "numbers of steps, from one group; how many partitions the paper averages over is not printed: three. Mercer's "
+        "own optimiser samples partitions by `PartitionSampler` (nkn-figure-4).",
     ),
     Row(
         "nkn-grids",

@@ -81,7 +81,7 @@ CLASSES = (*FUNCTIONALS, "src/mercer/learners/kfo_classes.py", "src/mercer/learn
 SURFACES = ("src/mercer/learners/surface.py", "src/mercer/learners/regimes.py")
 KERNELS = ("src/mercer/kernels/leaf.py", "src/mercer/compute/fused_leaves.py")
 BARE = "python -m benchmarks.paper_cells --jobs {jobs} --cells"  # cells that need no data
-CELLS = "python -m benchmarks.paper_cells --data {data} --jobs {jobs} --cells"
+CELLS = "python -m benchmarks.paper_cells --data {data} --jobs {jobs} --device {device} --cells"
 
 
 def cells(pattern: str) -> Source:

@@ -19,6 +19,13 @@ def pca_split(X: Array, part: int = PART) -> Array:
 
     The inputs are not scaled, as in the authors' code.
     """
+    if X.ndim != 2 or not np.isfinite(X).all():
+        raise InputError(
+            f"a PCA split needs a table of numbers without gaps, and was given shape {X.shape} with "
+            f"{int((~np.isfinite(X)).sum())} that are missing or infinite: leave out or fill those rows"
+        )
+    if part < 2:
+        raise InputError(f"part={part}: the lowest and the highest 1/part of the rows are tested, so give 2 or more")
     count = len(X)
     if count < 2 * part:
         fits = count // 2

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import paper_cells, papers
+from benchmarks import paper_cells, papers, papers_age
 from benchmarks.functional_kernels import FunctionalKernel
 from benchmarks.papers_row import Figure, Reading
 from benchmarks.papers_rows import ROWS
@@ -61,6 +63,30 @@ def test_a_number_that_differs_from_its_file_is_found(tmp_path: Path) -> None:
     assert any("is not there" in each for each in papers.problems(tmp_path / "nothing.md"))
 
 
+def test_comments_and_moves_make_no_measurement_old(tmp_path: Path) -> None:
+    """Each commit is a day later than the last; only what changes what a file does counts."""
+    double, half = "def double(x):\n    return 2 * x\n", "def half(x):\n    return x / 2\n"
+
+    def commit(day: int, **files: str) -> str:
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        when = f"2026-01-{day:02d}T12:00:00+0000"
+        who = {f"GIT_{role}_{what}": "a" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        dates = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when, **who}
+        for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "x"]):
+            subprocess.run(["git", *command], cwd=tmp_path, check=True, env={**os.environ, **dates})
+        papers_age.git.cache_clear()
+        return papers_age.last_change.__wrapped__(("first.py",), tmp_path)[:10]
+
+    assert commit(1, first=double, second=half) == "2026-01-01"
+    assert commit(2, first=half, second="") == "2026-01-02"  # double is gone
+    assert commit(3, first=f'"""What it is."""\nimport os\n\n{half}    # a comment\n') == "2026-01-02"
+    assert commit(4, second=double) == "2026-01-02"  # another file
+    assert commit(5, first=f"{half}\n\n{double}", second="") == "2026-01-04"  # moved here: as old as it was there
+    assert commit(6, first=half.replace("2", "3") + double) == "2026-01-06"
+    assert papers_age.last_change(("first.py",), tmp_path / "..") == ""  # no repository
+
+
 def test_an_item_that_does_not_exist_lists_those_that_do() -> None:
     with pytest.raises(SystemExit, match=r"(?s)no item 'nkn-table-9'.*nkn-table-1 .*cs-scale"):
         papers.main(["--item", "nkn-table-9"])
@@ -77,6 +103,9 @@ def test_a_run_says_how_long_and_goes_on(tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out == ""  # nothing was left to do
     with pytest.raises(SystemExit, match=r"no cell fits nothing; there are .*bbb"):
         paper_cells.run(["nothing"], tmp_path, path)
+    assert paper_cells.choose(paper_cells.all_cells(tmp_path), ["sm/y*", "i1/1", "i1/*"])[:3] == [
+        "sm/yacht", "i1/1", "i1/0"
+    ]  # fmt: skip
     with pytest.raises(SystemExit) as ended:  # a row without commands has nothing to run
         papers.main(["--item", "kfo-figure-3"])
     assert ended.value.code == 0
@@ -92,6 +121,10 @@ def test_a_pca_split_takes_both_ends_and_refuses_few_rows() -> None:
     assert pca_split(X[:10], part=5).sum() == 4
     with pytest.raises(InputError, match="all the same"):
         pca_split(np.ones((40, 2)))
+    with pytest.raises(InputError, match=r"shape \(40, 2\) with 80 that are missing"):
+        pca_split(np.full((40, 2), np.nan))
+    with pytest.raises(InputError, match="part=0"):
+        pca_split(X, part=0)
 
 
 def test_bayes_by_backprop_learns_a_line() -> None:
@@ -101,6 +134,23 @@ def test_bayes_by_backprop_learns_a_line() -> None:
     found = BayesByBackprop(steps=150).fit(X, 2.0 * X[:, 0]).score(X, 2.0 * X[:, 0])
     assert found["rmse"] < 0.6
     assert found["log_density"] > -1.5
+
+
+def test_the_gradient_of_bayes_by_backprop_is_that_of_its_loss() -> None:
+    from benchmarks.bayes_by_backprop import begin_layer, loss_and_slopes
+
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((12, 2)), rng.standard_normal((12, 1))
+    parameters = [np.array([-1.0]), *begin_layer(2, 5, rng), *begin_layer(5, 1, rng)]
+    _, slopes = loss_and_slopes(parameters, X, y, 40, np.random.default_rng(2))
+    for number, slope in enumerate(slopes):
+        for place in np.ndindex(slope.shape):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = [each.copy() for each in parameters]
+                moved[number][place] += step
+                ends.append(loss_and_slopes(moved, X, y, 40, np.random.default_rng(2))[0])
+            assert slope[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-7)
 
 
 @pytest.mark.parametrize("kind", ["shared", "separate"])

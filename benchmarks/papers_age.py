@@ -1,0 +1,63 @@
+"""When a part of the package last changed what it does: what was measured before that is old.
+
+By git, but for what changes nothing: comments, docstrings, imports, and code that a commit moves from one file to
+another as it is. Everything else counts, also a new name: what is not surely the same is a change.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+
+
+@functools.cache
+def last_change(parts: tuple[str, ...], root: Path = ROOT) -> str:
+    """Return when some files last changed what they do, as UTC; "" where git does not know."""
+    paths, commit = set(parts), "HEAD"
+    while line := git(root, "log", "-1", "--date=format-local:%Y-%m-%d %H:%M", "--format=%H %ad", commit, "--", *paths):
+        found, _, date = line.strip().partition(" ")
+        before = f"{found}^"
+        if not git(root, "rev-parse", "--verify", "--quiet", before):  # the first commit of all
+            return date
+        touched = {path for path in git(root, "diff", "--name-only", before, found).splitlines() if path[-3:] == ".py"}
+        ours, others = paths & touched, touched - paths
+        was, now = read(root, before, ours), read(root, found, ours)
+        if was != now:
+            if was - now - read(root, found, others) or now - was - read(root, before, others):
+                return date
+            paths |= others  # where the code was before it was moved
+        commit = before
+    return ""
+
+
+@functools.cache
+def git(root: Path, *command: str) -> str:
+    """Return what git says; "" where there is no git, no history or no such file."""
+    environment = {**os.environ, "TZ": "UTC"}
+    try:
+        done = subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, check=False, env=environment)
+    except OSError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def read(root: Path, commit: str, paths: Iterable[str]) -> set[str]:
+    """Return what some files say at a commit: their statements, without what changes nothing."""
+    return {each for path in paths for each in statements(git(root, "show", f"{commit}:{path}"))}
+
+
+@functools.cache
+def statements(text: str) -> frozenset[str]:
+    """Return the statements of a file, imports and docstrings left out."""
+    whole = ast.parse(text)
+    for node in ast.walk(whole):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return frozenset(ast.dump(each) for each in whole.body if not isinstance(each, ast.Import | ast.ImportFrom))
