@@ -75,7 +75,8 @@ found. Spread: the standard deviation of the function at uniform random points, 
 
 Mercer's runs are of 2026-11-18 (16 cores of an Intel Xeon; Styblinski-Tang, Michalewicz and rotated 6 to 9 two cores of
 an AMD EPYC), but for sparse20 1 to 5 and rotated-centred 2 to 4, which are of the two days before. After
-them batches, words about noise, first guesses and checkpoints were mended, which single asks in a run do not pass.
+them batches, words about noise, first guesses and checkpoints were mended, and equalities were added, which single asks
+in a run without constraints do not pass.
 """
 
 

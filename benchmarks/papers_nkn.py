@@ -184,7 +184,8 @@ NKN = (
             "--device {device} --jobs {jobs}",
             f"{CELLS} 'bbb/*'",
         ),
-        "five small tables 2.5 hours on one core; the three large ones 3 hours with a GPU (days without); BBB 1 hour",
+        "five small tables 2.5 hours on one core; the three large ones 3 hours with a GPU (days without); "
+        "BBB 12 minutes",
         NETWORKS,
         "BBB: five splits. Three splits of the three large tables, by sparse and by exact inference, are in "
         "[scale-networks.md](../benchmarks/results/scale-networks.md) and [cuda.md](../benchmarks/results/cuda.md).",
@@ -237,7 +238,7 @@ NKN = (
             "python -m benchmarks.nkn --data {data} --part seconds --jobs {jobs}",
             f"{CELLS} cks/01-airline cks/02-solar cks/03-mauna",
         ),
-        "one minute on one core; AS 20 minutes",
+        "one minute on one core; AS some minutes",
         NETWORKS,
         "Eight starts by L-BFGS-B against one by Adam, on another machine: a remark about speed, not a race.",
     ),
