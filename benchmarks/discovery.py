@@ -66,6 +66,7 @@ def series(path: Path, split: str, way: Way) -> dict[str, Any]:
         "seconds": seconds,
         "kernel": model.kernel_.text(digits=3),
         "log_evidence": model.log_evidence_,
+        "bic": model.bic_,
         "candidates": len(model.candidates_),
         "average": scores(model, test[["x"]], test["y"].to_numpy()),
         "winner": scores(alone, test[["x"]], test["y"].to_numpy()),

@@ -68,8 +68,8 @@ def fit_members(values: Array, horizon: int, collection: str, kind: str) -> list
     return kept
 
 
-def mix_members(kept: Sequence[dict], rows: int, collection: str, kind: str) -> Array:
-    """Return the quantiles of members fitted to that many rows."""
+def mix_members(kept: Sequence[dict], values: Array, collection: str, kind: str) -> Array:
+    """Return the quantiles of members fitted to these values."""
     experience = experience_without(collection, kind)
     members = [experience.members[each["member"]] for each in kept]
     weights = weigh(members, np.array([each["evidence"] for each in kept]))
@@ -77,7 +77,7 @@ def mix_members(kept: Sequence[dict], rows: int, collection: str, kind: str) -> 
         Part(scale_called(member.scale), np.array(each["middle"]), np.array(each["deviation"]), float(weight))
         for member, each, weight in zip(members, kept, weights, strict=True)
     ]
-    return mix(parts, experience, rows).quantiles(SHARES)
+    return mix(parts, experience, values).quantiles(SHARES)
 
 
 def mix_again(runs: Path) -> None:
@@ -85,10 +85,10 @@ def mix_again(runs: Path) -> None:
     data = read_data(runs)
     for collection, kind in TASKS:
         path = file_of(runs, collection, kind, "mercer")
-        rows, lengths = read_rows(path), {entry.name: len(entry.train) for entry in data[collection, kind]}
+        rows, train = read_rows(path), {entry.name: entry.train for entry in data[collection, kind]}
         for name, row in rows.items():
             if not row["failure"]:
-                row["quantiles"] = shorten(mix_members(row["members"], lengths[name], collection, kind))
+                row["quantiles"] = shorten(mix_members(row["members"], train[name], collection, kind))
         path.write_text("".join(json.dumps(row) + "\n" for row in rows.values()))
 
 
@@ -113,7 +113,7 @@ def run_one(work: tuple[str, str, str, Entry]) -> dict[str, object]:
     try:
         if method == "mercer":
             kept = fit_members(entry.train, entry.horizon, collection, kind)
-            found = mix_members(kept, len(entry.train), collection, kind)
+            found = mix_members(kept, entry.train, collection, kind)
         else:
             forecast = forecast_naive if method == "naive" else forecast_peer(method)
             found = forecast(entry.train, entry.horizon, season)

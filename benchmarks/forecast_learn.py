@@ -18,7 +18,7 @@ from mercer.forecast.experience import Experience, Priors, from_json, to_json
 from mercer.forecast.learning import LEAST_SERIES, LearningPolicy, learn_bands, learn_experience
 from mercer.forecast.model import Series
 
-HORIZONS = {"monthly": 18, "quarterly": 8, "yearly": 6, "other": 8}
+BANDS = "weights and bands from"
 PACKAGED = Path(__file__).parents[1] / "src/mercer/forecast/experience.json"
 
 
@@ -38,20 +38,24 @@ def learn_kind(work: tuple[Path, str | None, str, int, Experience | None]) -> tu
     Where an experience is given its priors are kept, and only weights and bands learned.
     """
     runs, without, kind, each, kept = work
-    data, many, sources = read_data(runs), [], []
-    for collection in COLLECTIONS:
+    data, many, horizons, archives, sources = read_data(runs), [], [], [], []
+    for number, collection in enumerate(COLLECTIONS):
         if collection != without and (collection, kind) in data:
             drawn = draw(data[collection, kind], each, seed=1)
             many += [as_series(entry.train, SEASONS[kind]) for entry in drawn]
-            sources.append(f"{collection} {kind}: training parts of {len(drawn)} series drawn at random (seed 1)")
+            horizons += [entry.horizon for entry in drawn]  # as in the competition; its values are not read
+            archives += [number] * len(drawn)
+            what = "training parts" if kept is None else f"{BANDS} training parts"
+            sources.append(f"{collection} {kind}: {what} of {len(drawn)} series drawn at random (seed 1)")
     if len(many) < LEAST_SERIES:
         return name_of(kind), [], None
     found = (
-        learn_experience(many, HORIZONS[kind])
+        learn_experience(many, horizons, archives=archives)
         if kept is None
-        else learn_bands(many, kept, HORIZONS[kind], LearningPolicy())
+        else learn_bands(many, kept, horizons, LearningPolicy(), archives)
     )
-    print(without, kind, len(many), found.widening, found.growth, found.settling, found.freedom, flush=True)
+    shown = (found.widening, found.growth, found.settling, found.lean, found.freedom)
+    print(without, kind, len(many), *(f"{number:.3f}" for number in shown), flush=True)
     return name_of(kind), sources, found
 
 
@@ -80,7 +84,8 @@ def learn(runs: Path, sets: Sequence[str | None], kinds: Sequence[str], each: in
         for (_, own, kind, _, _), (name, learned_from, experience) in zip(work, found, strict=True):
             if own == without and experience is not None:
                 steps[name] = experience
-                sources = [line for line in sources if f" {kind}: " not in line] + learned_from
+                again = f" {kind}: {BANDS}" if bands else f" {kind}: "  # what is said anew
+                sources = [line for line in sources if again not in line] + learned_from
         file_without(without).write_text(to_json(Priors(steps, tuple(sources))))
         print(file_without(without))
 

@@ -72,7 +72,7 @@ def find_kind(case: Case, claim: Claim, share: float) -> tuple[bool | None, str]
 
 def find_season(case: Case, claim: Claim) -> tuple[bool, str]:
     said = case.in_true_unit(float(claim["value"]["kind"]["period"]), claim["unit"])
-    season = case.season_of(said)
+    season = case.season_said(said, case.said_between(claim))
     there = ", ".join(f"{each.period:g}" for each in case.truth.seasons) or "none"
     if season is None:
         return False, f"periods ({case.truth.unit}): {there}; said is {said:.4g}"
@@ -133,7 +133,8 @@ def judge_season(case: Case, claim: Claim) -> list[Verdict]:
     if not case.truth.known or case.truth.kind != "series":
         return [unjudged(claim, "the truth is not known")]
     said = case.in_true_unit(float(value["period"]), claim["unit"])
-    season, sure = case.season_of(said), float(claim["certainty"] or 1.0)
+    between = case.said_between(claim)
+    season, sure = case.season_said(said, between), float(claim["certainty"] or 1.0)
     sort = PLAIN if sure > SURE else CHANCE
     if season is None:
         there = ", ".join(f"{each.period:g}" for each in case.truth.seasons) or "none"
@@ -141,7 +142,7 @@ def judge_season(case: Case, claim: Claim) -> list[Verdict]:
             return [unjudged(claim, "said that it may be chance", sort)]
         return [verdict(claim, False, f"periods ({case.truth.unit}): {there}; said is {said:.4g}", sort, sure)]
     found = [verdict(claim, True, f"a season of {season.period:g}", sort, sure)]
-    if not case.same_period(said, season):
+    if between is None and not case.same_period(said, season):
         return [*found, unjudged(claim, "a harmonic of a season", INTERVAL)]
     why = f"from bottom to top {season.swing:.4g}, said is {value['low']:.4g} to {value['high']:.4g}"
     found.append(verdict(claim, value["low"] <= season.swing <= value["high"], why, INTERVAL, 0.95))
@@ -153,6 +154,23 @@ def judge_season(case: Case, claim: Claim) -> list[Verdict]:
     if value["growing"] and not (season.grows or season.drifts):
         found.append(verdict(claim, False, f"the season of {season.period:g} does not grow"))
     return found
+
+
+@rule_for("jump")
+def judge_jump(case: Case, claim: Claim) -> list[Verdict]:
+    """The level must change there, within two rows; its size is an interval."""
+    if not case.truth.known or case.truth.kind != "series":
+        return [unjudged(claim, "the truth is not known")]
+    at, step = case.in_true_unit(float(claim["value"]["at"]), claim["unit"]), case.truth.step
+    levels = [each for each in case.truth.changes if each.kind == "level"]
+    there = ", ".join(f"{each.at:.4g}" for each in levels) or "none"
+    if not any(abs(each.at - at) <= 2.0 * step for each in levels):
+        return [verdict(claim, False, f"the level changes at: {there}; said is {at:.4g}")]
+    slow, places = np.array(case.truth.slow), positions(case)
+    size = float(slow[places > levels[0].at].mean() - slow[places <= levels[0].at].mean())
+    inside = claim["value"]["low"] <= size <= claim["value"]["high"]
+    found = verdict(claim, True, f"the level changes at {there}")
+    return [found, verdict(claim, inside, f"by {size:.4g}", INTERVAL, 0.95)]
 
 
 @rule_for("rhythm")

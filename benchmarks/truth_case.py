@@ -215,6 +215,23 @@ class Case:
                     return season
         return None
 
+    def season_said(self, period: float, between: list[float] | None) -> Season | None:
+        """Return the season that is named by a period, or by two that one which changes is said to be between."""
+        if between is None:
+            return self.season_of(period)
+        low, high = between
+        for season in self.truth.seasons:
+            inside = low <= season.period <= high or any(self.same_period(end, season) for end in between)
+            if inside and (season.drifts or season.grows):
+                return season
+        return None
+
+    def said_between(self, claim: dict[str, Any]) -> list[float] | None:
+        """Return the periods that a season is said to be between, in the unit of the truth."""
+        between = claim["value"].get("between")
+        unit = claim["unit"] or self.unit
+        return None if between is None else [self.in_true_unit(float(each), unit) for each in between]
+
     def same_period(self, period: float, season: Season, k: int = 1) -> bool:
         """Whether a period is that of a season (or a harmonic), as closely as it can be known from the rows.
 

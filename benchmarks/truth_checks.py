@@ -250,7 +250,7 @@ def judge_wave(case: Case, claim: Claim, leaves: list[Leaf]) -> Verdict:
         if period is None:
             continue
         period = case.in_true_unit(period, case.unit)
-        season = case.season_of(period)
+        season = case.season_said(period, case.said_between(claim))
         if season is None:
             return verdict(claim, False, f"periods ({truth.unit}): {there}; said is {period:.4g}")
         changed = judge_modulation(case, leaves, season.drifts, season.grows)
@@ -564,7 +564,9 @@ def judge_horizon(case: Case, claim: Claim) -> Verdict:
         return unjudged(claim, "said to differ from place to place")
     std, distance = np.array(predicted["std"]), claim["value"]["distance"]
     end = np.inf if distance is None else case.in_true_unit(float(distance), claim["unit"])
-    before, after = steps < 0.99 * end, steps >= max(1.1 * end, steps[0])
+    early = claim["value"].get("first")  # said to be as wide in places from there on
+    begin = end if early is None else case.in_true_unit(float(early), claim["unit"])
+    before, after = steps < 0.99 * begin, steps >= max(1.1 * end, steps[0])
     wide = np.flatnonzero(std > 1.05 * case.spread)
     first = f"first at {steps[wide[0]]:.4g}" if len(wide) else f"nowhere up to {steps[-1]:.4g}"
     holds = not (std[before] > 1.05 * case.spread).any()

@@ -105,6 +105,8 @@ def names_season(case: Case, effect: Effect) -> bool:
     said = [] if case.disclaimed else case.of_kind("rhythm")
     periods += [case.in_true_unit(float(each["value"]["period"]), each["unit"]) for each in said]
     seasons = [case.season_of(period) for period in periods]
+    blurred = [] if case.disclaimed else [case.said_between(each) for each in case.of_kind("season")]
+    seasons += [case.season_said(between[0], between) for between in blurred if between is not None]
     return any(season is not None and season.period == effect.period for season in seasons)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mercer.cli.forecast import show
 from tests.cli.conftest import Mercer, table, wave_text
 
 LETTERS = "abcdefghijkl"
@@ -104,9 +105,7 @@ def test_a_bad_option_ends_with_advice(mercer: Mercer, tmp_path: Path, case: str
      (["--target", "y", "--type", "x=date"], "--type"), (["--target", "y", "--sheet", "1"], "--sheet"),
      (["--target", "y", "--header", "99"], "--header"), (["--target", "y", "--time-budget", "0"], "--time-budget")],
 )  # fmt: skip
-def test_an_error_names_what_it_is_about(
-    mercer: Mercer, tmp_path: Path, options: list[str], about: str | None
-) -> None:
+def test_an_error_names_what_it_is_about(mercer: Mercer, tmp_path: Path, options: list[str], about: str | None) -> None:
     name = table(tmp_path / "data.csv", wave_text(12))
     told = mercer("discover", name if about else "absent.csv", *options, "--json").document
     assert told["about"] == about
@@ -350,3 +349,14 @@ def test_a_blank_line_among_new_rows_is_told(mercer: Mercer, tmp_path: Path) -> 
     assert result.code == 0, result.err
     assert "note    1 blank line (the first is line 3) was skipped" in result.out
     assert len(pd.read_csv(tmp_path / "p.csv")) == 2
+
+
+def test_what_a_missing_option_is_for_is_told(mercer: Mercer, tmp_path: Path) -> None:
+    result = mercer("discover", table(tmp_path / "d.csv", wave_text(24)))
+    assert result.code == 2
+    assert "'--target'. It is for: the column to explain." in result.err
+
+
+def test_rounding_in_a_forecast_is_shown_as_zero() -> None:
+    rows = pd.DataFrame({"ds": pd.date_range("2020-01-01", periods=2), "mean": [5.0, 6.0], "lower_95": [-1.2e-18, 0.1]})
+    assert "e-18" not in show(rows)

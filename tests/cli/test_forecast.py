@@ -45,6 +45,20 @@ def test_many_series_by_id(mercer: Mercer, tmp_path: Path) -> None:
     new = pd.read_csv("next.csv")
     assert list(new["store"]) == ["north", "north", "south", "south"]
     assert "sales in 2 series" in Path("report.html").read_text(encoding="utf-8")
+    findings = pd.read_csv("next-findings.csv")
+    assert list(findings["store"]) == ["north", "south"]
+    assert list(findings["mean"]) == list(new["mean"][1::2])
+    assert "next-findings.csv" in result.out
+
+
+def test_many_series_without_an_id_are_asked_about(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "sales.csv", sales(("north", "south")))
+    result = mercer("forecast", name, "--target", "sales", "--horizon", "2")
+    assert result.code == 2
+    assert "say --id store" in result.err
+    twice = table(tmp_path / "twice.csv", "month,sales\n2021-01,1\n2021-01,2\n2021-02,3\n")
+    result = mercer("forecast", twice, "--target", "sales", "--horizon", "2")
+    assert "two values for 2021-01-01" in result.err
 
 
 def promoted() -> str:

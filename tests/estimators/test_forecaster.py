@@ -147,6 +147,9 @@ def test_words_and_backtest(quarterly: mercer.Forecaster) -> None:
     assert list(found.summary.columns) == ["mae", "mase", "inside_80", "inside_95"]
     assert len(found.table) == 8
     assert found.summary["mase"].mean() < 1.0
+    errors, held = found.plot().axes
+    assert_allclose(errors.lines[0].get_ydata(), found.summary["mae"])
+    assert_allclose(held.lines[1].get_ydata(), 100 * found.summary["inside_80"])
 
 
 def test_a_kernel_that_is_given() -> None:

@@ -54,6 +54,26 @@ def test_many_series_are_ordered_by_what_stands_out(shops: mercer.Forecaster, tm
     assert Image.open(tmp_path / "many.png").width == 1200
 
 
+def test_what_is_usual_is_not_called_unusual(shops: mercer.Forecaster, tmp_path: Path) -> None:
+    shops.report(tmp_path / "many.html", 4)
+    assert "What is unusual" in (tmp_path / "many.html").read_text(encoding="utf-8")
+    rng = np.random.default_rng(3)
+    dates = pd.date_range("2020-01-01", periods=30, freq="MS")
+    frames = [pd.DataFrame({"unique_id": name, "ds": dates, "y": 50 + rng.uniform(size=30)}) for name in "abc"]
+    calm = mercer.Forecaster(season=1).fit(pd.concat(frames))
+    calm.report(tmp_path / "calm.html", 4)
+    text = (tmp_path / "calm.html").read_text(encoding="utf-8")
+    assert "What is unusual" not in text
+    assert "Nothing is unusual" in text
+
+
+def test_progress_says_how_many_series_are_fitted() -> None:
+    frames = [pd.DataFrame({"unique_id": name, "ds": range(6), "y": np.arange(6.0)}) for name in "abc"]
+    said: list[tuple[int, int]] = []
+    mercer.Forecaster().fit(pd.concat(frames), progress=lambda done, all_: said.append((done, all_)))
+    assert said == [(1, 3), (2, 3), (3, 3)]
+
+
 def test_a_place_that_cannot_be_written_is_a_sentence(shops: mercer.Forecaster, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no folder"):
         shops.report(tmp_path / "nowhere" / "page.html")

@@ -281,6 +281,10 @@ def test_simpler_on_fewer_columns() -> None:
     kernel = SE(0, 1, 2, variance=1, lengthscale=[1.0, 50.0, 80.0])
     found = {structure(simpler).text() for simpler, _ in simplify(kernel, rows)}
     assert found == {"SE(0)", "SE(0, 1)"}
+    many = SE(*range(8), variance=1, lengthscale=[1.0, *(10.0 * 2.0**place for place in range(7))])
+    wide = np.random.default_rng(0).uniform(size=(30, 8))
+    kept = sorted(len(next(iter(simpler.leaves())).columns) for simpler, _ in simplify(many, wide))
+    assert kept == [1, 2, 3, 5, 7]  # of seven that look idle all, all but 1, 2 and 4, or one is left out
     line = LIN(0, 1, variance=2.0, offset=[0.0, 1.0], weights=[0.75, 0.25])
     ((simpler, _),) = simplify(line, rows)
     assert simpler == LIN(0, variance=1.5, offset=0.0, weights=1.0)

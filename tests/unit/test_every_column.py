@@ -83,6 +83,16 @@ def test_columns_that_do_not_matter_are_left_out_of_it() -> None:
     assert best.score < found.candidates[0].score
 
 
+def test_a_weak_column_is_not_left_out_with_those_that_do_nothing() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1.7, 1.7, size=(150, 9))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.2 * X[:, 2] + 0.4 * rng.standard_normal(150)
+    found = learned(Data(X, (y - y.mean()) / y.std(), free_level=True), bases=("SE",), max_depth=1, operators="r")
+    fewer = [c for c in found.candidates if c.step.kind == "fewer columns" and c.fit is not None]
+    best = min(fewer, key=lambda c: c.score)
+    assert str(structure(best.expression)) == "SE(0, 1, 2)"
+
+
 def test_one_column_begins_as_ever() -> None:
     x = np.linspace(-1.7, 1.7, 40)
     found = learned(Data(x[:, None], np.sin(3.0 * x)))

@@ -6,8 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mercer.forecast.experience import FEW_ROWS, Priors, from_json, packaged_priors, to_json
-from mercer.forecast.learning import Held, fit_bands
+from mercer.forecast.experience import FEW_ROWS, Experience, Priors, from_json, packaged_priors, to_json
+from mercer.forecast.learning import LEAN, LEAST_APART, Held, find_lean, fit_bands
+from mercer.forecast.mixture import Part
+from mercer.forecast.model import mix
+from mercer.forecast.scales import scale_called
 
 
 def test_bands_of_long_series_are_widened_less():
@@ -18,16 +21,18 @@ def test_bands_of_long_series_are_widened_less():
 
 
 def test_a_file_keeps_what_was_learned_to_four_digits():
-    experience = replace(packaged_priors().steps["year"], settling=0.1234)
+    experience = replace(packaged_priors().steps["year"], settling=0.1234, lean=0.2345)
     again = from_json(to_json(Priors({"year": experience}, ("some series",))))
     assert again.steps["year"].settling == pytest.approx(0.1234)
+    assert again.steps["year"].lean == pytest.approx(0.2345)
     assert again.sources == ("some series",)
 
 
-def test_a_file_of_an_earlier_version_widens_all_series_alike():
+def test_a_file_of_an_earlier_version_widens_all_series_alike_and_moves_none():
     plain = json.loads(to_json(Priors({"year": packaged_priors().steps["year"]})))
-    del plain["steps"]["year"]["settling"]
-    assert from_json(json.dumps(plain)).steps["year"].settling == 0
+    del plain["steps"]["year"]["settling"], plain["steps"]["year"]["lean"]
+    again = from_json(json.dumps(plain)).steps["year"]
+    assert (again.settling, again.lean) == (0, 0)
 
 
 def test_bands_are_learned_from_where_the_values_fell():
@@ -44,6 +49,8 @@ def test_bands_are_learned_from_where_the_values_fell():
         expected = truth.widen(np.arange(1.0, 7.0), few)
         np.testing.assert_allclose(found.widen(np.arange(1.0, 7.0), few), expected, rtol=0.15)
     assert 3 <= found.freedom <= 12
+    short = [replace(each, away=each.away[:, :4], log_unit=each.log_unit[:, :4]) for each in held[:200]]
+    np.testing.assert_allclose(fit_bands([*short, *held[200:]], bare).widening, found.widening, rtol=0.1)
     held[0] = replace(held[0], away=held[0].away * 1e6)  # one that went astray
     again = fit_bands(held, bare)
     np.testing.assert_allclose(again.widen(np.ones(1), 16), found.widen(np.ones(1), 16), rtol=0.1)
@@ -52,6 +59,48 @@ def test_bands_are_learned_from_where_the_values_fell():
 def test_members_that_were_wrong_lose_weight():
     rng, bare = np.random.default_rng(0), packaged_priors().steps["year"]
     away = rng.normal(size=(100, 1, 4))
-    held = [Held(np.zeros(2), np.concatenate([each, each + 6.0]), np.zeros((2, 4)), 20) for each in away]
-    found = fit_bands(held, replace(bare, members=bare.members[:2]))
-    assert found.members[0].weight > 0.9
+    both = [Held(np.zeros(2), np.concatenate([each, each + 6.0]), np.zeros((2, 4)), 20) for each in away]
+    held = [replace(each, group=(place % 5, 1)) for place, each in enumerate(both)]  # five archives
+    found = fit_bands(held, replace(bare, members=bare.members[:2])).members
+    assert found[0].weight > 0.9
+    alone = fit_bands(both, replace(bare, members=bare.members[:2])).members
+    assert 0.5 < alone[0].weight < found[0].weight  # one archive at one time says less
+
+
+def test_middles_of_series_above_zero_lean():
+    experience = replace(packaged_priors().steps["year"], lean=0.3, widening=2.0, growth=0.0, settling=0.0)
+    part = Part(scale_called("level"), np.array([10.0, 11.0]), np.array([1.0, 2.0]), 1.0)
+    (moved,) = mix([part], experience, np.array([8.0, 9.0])).parts
+    np.testing.assert_allclose(moved.middle, [10.3, 11.6])
+    np.testing.assert_allclose(moved.deviation, [2.0, 4.0])
+    (kept,) = mix([part], experience, np.array([-8.0, 9.0])).parts
+    np.testing.assert_allclose(kept.middle, part.middle)
+
+
+def test_a_lean_is_learned_as_far_as_groups_agree():
+    groups = [np.arange(12) // 4 == number for number in range(3)]
+
+    def lean(*errors: float) -> float:
+        return find_lean(np.ones((12, 1)), np.repeat(errors, 4)[:, None, None] * np.ones((12, 1, 6)), groups)
+
+    assert lean(0.4, 0.4, 0.4) == pytest.approx(0.4 * 3 / (3 + LEAST_APART**2 / LEAN**2))
+    assert lean(0.5, -0.5, 0.0) == pytest.approx(0.0)
+    assert 0 < lean(1.4, -0.5, 0.3) < 0.05  # the same mean, but the groups do not agree
+    assert find_lean(np.ones((12, 1)), np.ones((12, 1, 6)), [np.ones(12, dtype=bool)]) == 0.0  # one year says nothing
+
+
+def test_a_quantile_where_roots_pile_up_is_zero():
+    parts = [Part(scale_called("root"), np.array([0.5]), np.array([1.0]), 0.5),
+             Part(scale_called("level"), np.array([0.4]), np.array([1.0]), 0.5)]  # fmt: skip
+    plain = Experience(packaged_priors().steps["year"].members, freedom=60.0)
+    found = mix(parts, plain, np.ones(4)).quantiles((0.1, 0.2, 0.3, 0.9))[:, 0]
+    assert found[0] < 0
+    assert list(found[1:3]) == [0.0, 0.0]
+    assert found[3] > 0
+
+
+def test_what_is_borrowed_from_another_kind_of_step_does_not_lean():
+    year = replace(packaged_priors().steps["year"], lean=0.3)
+    priors = Priors({"year": year})
+    assert priors.of("year", seasonal=False).lean == 0.3
+    assert priors.of("month", seasonal=False) == replace(year, lean=0.0)

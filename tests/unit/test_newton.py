@@ -104,6 +104,20 @@ def test_more_steps_are_never_worse_and_it_goes_on_where_it_stopped() -> None:
     assert descend(task, [short.point], 20)[0].value <= short.value
 
 
+def test_with_its_memory_it_goes_on_as_if_it_had_never_stopped() -> None:
+    task = problem()
+    points, _ = starting_points(task, FitOptions(restarts=2))
+    whole = descend(task, points, 9)
+    first = descend(task, points, 4)
+    rest = descend(task, [run.point for run in first], 5, memories=[run.memory for run in first])
+    for run, begun, ended in zip(whole, first, rest, strict=True):
+        assert begun.memory is not None
+        assert begun.hope > 0.0
+        assert run.value == ended.value
+        assert run.evaluations == begun.evaluations + ended.evaluations
+        assert np.array_equal(run.point, ended.point)
+
+
 def test_one_evaluation_comes_when_the_time_is_spent() -> None:
     task = problem()
     points, _ = starting_points(task, FitOptions(restarts=3))

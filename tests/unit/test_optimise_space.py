@@ -398,8 +398,8 @@ def test_constraints_are_read_in_every_form_that_scipy_knows() -> None:
 @pytest.mark.parametrize(
     ("constraint", "words"),
     [
-        (LinearConstraint([1, 1, 1], 1, 1), "equality.*not supported"),
-        ([LinearConstraint([1, 1, 1], ub=1), LinearConstraint([1, 0, 0], 0.5, 0.5)], "Constraint 2 is an equality"),
+        (LinearConstraint([[1, 1, 0], [1, 1, 0]], [1, 1.2], [1, 1.2]), "No point within the bounds"),
+        (LinearConstraint([1, 1, 1], 0, 0), "almost no room"),
         (LinearConstraint([1, 1], ub=1), "2 coefficients in a row, but there are 3 inputs"),
         (LinearConstraint([1, 1, 1], 2, 1), "reversed"),
         (LinearConstraint([1, 1, math.nan], ub=1), "NaN or infinite"),
@@ -476,6 +476,46 @@ def test_whole_and_other_numbers_under_one_constraint() -> None:
 def test_whole_numbers_alone_may_leave_no_level() -> None:
     with pytest.raises(InputError, match="No point within the bounds"):
         read_space({"n": Integer(0, 3), "x": (0, 1)}, LinearConstraint([1, 0], 0.2, 0.8))
+
+
+def test_shares_of_a_mixture_are_sampled_evenly() -> None:
+    # Uniform on sum x = 1 (Dirichlet with ones): mean 1/5 and variance 4 / (25 6).
+    space = constrain(np.ones(5), 1, 1, size=5)
+    rows = space.sample(3000, np.random.default_rng(0))
+    assert space.allows(rows).all()
+    np.testing.assert_allclose(rows.mean(axis=0), 0.2, atol=0.012)
+    np.testing.assert_allclose(rows.var(axis=0), 4 / 150, rtol=0.12)
+    stepped = rows + 0.2 * np.random.default_rng(1).standard_normal(rows.shape)
+    pulled = space.legalise(stepped)
+    assert space.allows(pulled).all()
+    assert len(pulled) > 0.95 * len(rows)
+
+
+def test_the_best_mixture_is_found_on_the_border() -> None:
+    best = np.array([0.6, 0.4, 0.0])
+
+    def miss(x: Any) -> float:
+        return float(((x - best) ** 2).sum())
+
+    whole = LinearConstraint([1, 1, 1], 1, 1)
+    result = mercer.minimize(miss, [(0, 1)] * 3, calls=18, constraints=whole, random_state=0)
+    np.testing.assert_allclose(np.array(result.x_iters).sum(axis=1), 1.0, atol=1e-9)
+    np.testing.assert_allclose(result.x, best, atol=0.05)
+
+
+def test_equalities_of_other_units_whole_numbers_and_both() -> None:
+    bounds = {"n": Integer(0, 10), "x": (0.0, 30.0), "free": (-1.0, 1.0)}
+    space = read_space(bounds, [LinearConstraint([2, 1, 0], 20, 20), LinearConstraint([0, 1, 0], ub=15)])
+    points = [space.decode(row) for row in space.sample(400, np.random.default_rng(0))]
+    assert {point["n"] for point in points} == set(range(3, 11))  # x <= 15 leaves n of 2.5 and more
+    assert all(abs(2 * point["n"] + point["x"] - 20) < 1e-7 for point in points)
+    assert np.std([point["free"] for point in points]) > 0.4
+    whole = read_space({name: Integer(0, 6) for name in "abc"}, LinearConstraint([1, 1, 1], 6, 6))
+    triples = np.round(whole.sample(2000, np.random.default_rng(0)) * 6)
+    assert np.all(triples.sum(axis=1) == 6)
+    assert len(np.unique(triples, axis=0)) == 28
+    with pytest.raises(InputError, match="more than 10,000 levels"):
+        read_space({"n": Integer(0, 10**6), "x": (0, 10**6)}, LinearConstraint([1, 1], 10**6, 10**6))
 
 
 def test_many_levels_stay_within_the_constraints() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mercer.fitting.problem import FitOptions, Run
+from mercer.fitting.problem import FitOptions, Memory, Run
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import bind, parse
@@ -34,14 +34,14 @@ def test_a_crowd_is_thinned_out_on_few_rows_first():
 
 def test_the_first_rung_of_a_series_has_a_part_of_its_rows() -> None:
     assert RACE.rungs(True, 200, 50, RACE.sample - 1, series=True)[0].sample is None
-    assert [rung.sample for rung in RACE.rungs(True, 200, 50, 360, series=True)] == [240, None, None, None]
+    assert [rung.sample for rung in RACE.rungs(True, 200, 50, 360, series=True)] == [240, 240, *[None] * 4]
     assert RACE.rungs(True, 200, 50, 360)[0].sample is None
     assert RACE.rungs(True, 200, 50, 1000, series=True)[0].sample == 500
 
 
 def test_of_a_crowd_on_many_rows_only_some_go_on():
     crowd = RACE.rungs(True, 200, 1000, RACE.many_rows + 1)
-    assert [rung.at_most is None for rung in crowd] == [True, False, False, False, True, True]
+    assert [rung.at_most is None for rung in crowd] == [True, False, False, False, False, True, True]
     assert crowd[0].starts == 2
     assert all(
         rung.at_most is None
@@ -96,6 +96,25 @@ def test_who_is_promoted():
     assert promote([5.0, 0.0, 100.0, 4.0], Rung(1, 1, margin=6.0, at_least=0, at_most=2)) == [1, 3]
 
 
+def test_who_is_behind_goes_on_where_it_may_still_gain_as_much():
+    rung = Rung(1, 1, margin=40.0, at_least=0, close=6.0)
+    assert promote([0.0, 5.0, 20.0, 20.0, 100.0], rung, [0.0, 0.0, 10.0, 15.0, 1e3]) == [0, 1, 3]
+    assert promote([0.0, 5.0, 20.0, 50.0], rung, [math.inf] * 4) == [0, 1, 2]  # nobody knows: the margin decides
+
+
+def test_what_a_start_may_still_gain_counts_for_its_kernel():
+    memory = Memory(4.0, np.zeros(1), np.eye(1), 1.0, 3, 0, 7.0)
+    runs = Run(np.zeros(1), 1.0, "", True, 1, 10), Run(np.zeros(1), 4.0, "", False, 1, 10, memory=memory)
+    assert Attempt(runs[:1], 0, 0.0).hope == 0.0
+    assert Attempt(runs, 0, 0.0).hope == 7.0 - 3.0
+    assert Attempt((*runs, replace(runs[1], memory=None)), 0, 0.0).hope == math.inf
+    for promise, kept in ((4.0, 2), (1.0, 1)):
+        other = replace(runs[1], memory=memory._replace(promise=promise))
+        trimmed = Rung(1, 2, math.inf, 0, close=2.0).trim(Attempt((runs[0], other), 0, 0.0))
+        assert trimmed is not None
+        assert len(trimmed.runs) == kept
+
+
 def test_without_racing_candidates_run_the_same_rungs_and_nobody_is_left_behind():
     raced, unraced = RACE.rungs(True, 50, 10, RACE.many_rows + 1), RACE.rungs(False, 50, 10, RACE.many_rows + 1)
     assert [(rung.iterations, rung.starts, rung.sample) for rung in raced] == [
@@ -107,8 +126,9 @@ def test_without_racing_candidates_run_the_same_rungs_and_nobody_is_left_behind(
 
 def test_who_falls_behind_on_a_sample_is_looked_at_on_all_rows():
     course = RACE.rungs(True, 200, 50, RACE.many_rows + 1)
-    assert [rung.sample is None for rung in course] == [False, False, True, True, True]
-    assert course[2].margin > course[3].margin
+    assert [rung.sample is None for rung in course] == [False] * 4 + [True] * 3
+    assert course[4].margin > course[5].margin
+    assert course[4].close > course[5].close
 
 
 def test_a_start_of_each_kind_stays_in_the_race():

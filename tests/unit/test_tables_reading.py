@@ -258,3 +258,10 @@ def test_blank_lines_that_mean_nothing_are_not_told(written, text):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_table(written(text))
+
+
+def test_a_column_called_year_holds_years_of_four_digits(written):
+    named = read_table(written("year,width\n" + "".join(f"{year},1.5\n" for year in range(1042, 2342, 100))))
+    assert str(named["year"].iloc[0])[:10] == "1042-01-01"
+    other = read_table(written("part,width\n" + "".join(f"{number},1.5\n" for number in range(1042, 2342, 100))))
+    assert other["part"].tolist()[0] == 1042

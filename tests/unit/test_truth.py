@@ -19,10 +19,11 @@ from mercer.explain.checks import (
     linear_dependence,
 )
 from mercer.explain.claims import Claim
-from mercer.explain.components import find_direction, find_horizon
+from mercer.explain.components import Horizon, find_direction, find_horizon
 from mercer.explain.gathering import Curves, covariance_of, gather, share_out
+from mercer.explain.jumps import find_jumps
 from mercer.explain.subject import subject_of
-from mercer.explain.wording import Column, Vocabulary
+from mercer.explain.wording import Column, Vocabulary, resolve
 from mercer.explain.words import NOTHING_LEFT, say
 from mercer.inference.exact import Exact
 from mercer.learners.contract import Weights
@@ -593,6 +594,122 @@ def test_few_rows_are_said_to_see_little() -> None:
         checks = fit("LIN", X, 0.1 * np.arange(len(X)) + y[: len(X)]).explain().checks
         text = " ".join(check.sentence for check in checks)
         assert ("as far as so few rows can tell" in text) == told
+
+
+def test_waves_of_near_periods_are_one_that_changes() -> None:
+    at = np.arange(0.0, 150.0, 0.5)
+    noise = 0.5 * np.random.default_rng(3).standard_normal(len(at))
+    slowly, often = (3.0 * np.cos(2 * np.pi * at / 17) * np.cos(2 * np.pi * at / beat + 0.4) for beat in (220, 50))
+    x = pd.DataFrame({"x": at})
+    kernel = "PER(0, period={}, lengthscale=3) + PER(0, period={}, lengthscale=3)"
+    one = fit(kernel.format(15.8, 18.4), x, slowly + noise)
+    (season,) = one.explain().seasons
+    assert season.between == pytest.approx((15.8, 18.4), abs=0.2)
+    assert season.between[0] < season.period < season.between[1]
+    drawn = slowly[at > at.max() - 17]
+    assert season.low < np.ptp(drawn) < season.high
+    assert "Pattern with a period between 15.8 and 18.4, which changes as it goes" in flat(one)
+    assert "cannot be told from one in between" in one.explain().components[0].sentence
+    two = fit(kernel.format(12.7, 25.8), x, often + noise).explain()  # seen to swell and fade six times
+    assert [round(each.period) for each in two.seasons] in ([13, 26], [26, 13])
+    assert {each.between for each in two.seasons} == {None}
+
+
+def test_a_season_that_drifts_is_no_random_walk() -> None:
+    wave = np.cumsum(0.15 * NOISE) + 3.0
+    text = flat(
+        fit("PER(0, period=fixed(12)) * M12(0, lengthscale=fixed(400))", MONTHS, wave * np.sin(COUNT * np.pi / 6))
+    )
+    assert "whose shape drifts like a random walk" in text
+    assert "a forecast starts from the last value" not in text
+
+
+def test_places_of_forecasts_differ() -> None:
+    at = np.arange(0.0, 300.0, 0.5)
+    model = fit("SE(0, lengthscale=fixed(40))", pd.DataFrame({"x": at}), np.sin(at / 40))
+    (following,) = (claim.value for claim in model.explain().claims if claim.kind == "next values")
+    assert [each.at for each in following] == ["300", "300.5", "301"]
+
+
+def test_what_a_kernel_on_all_inputs_has_over_is_no_interaction() -> None:
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.uniform(0, 1, (120, 2)), columns=["heat", "feed"])
+    X["site"] = rng.choice(["north", "south", "west"], 120)
+    sites = X["site"].map({"north": 0.0, "south": 0.5, "west": 1.0})
+    y = np.sin(6 * X["heat"]) + 2.0 * X["feed"] + sites + rng.normal(0, 0.8, 120)
+    kernel = "SE(heat, feed, lengthscale=fixed([0.2, 0.3])) * CAT(site, correlation=fixed(0.7))"
+    assert "interaction" not in {claim.kind for claim in fit(kernel, X, y).explain().claims}
+    joined = fit(kernel, X, y + 8.0 * (X["heat"] - 0.5) * (X["feed"] - 0.5)).explain()
+    (claim,) = (claim for claim in joined.claims if claim.kind == "interaction")
+    assert claim.value == ("heat", "feed")
+
+
+def test_a_band_that_is_wide_in_places_before_it_stays_so_is_said_to_be() -> None:
+    vocabulary = Vocabulary("sales", (Column("x", low=0.0, high=306.0),))
+    claim = Claim("horizon", "x", Horizon(28.5, returns=False, first=21.5))
+    assert say(claim, vocabulary).startswith("More than 28.5 above x 306 the band is as wide")
+    assert say(claim, vocabulary).endswith("In places it is so from 21.5 on.")
+
+
+@pytest.mark.parametrize("kernel", ["SE", "M12", "LIN + SE"])
+def test_a_jump_of_the_level_is_told_and_no_trend(kernel: str) -> None:
+    at, noise = np.arange(150.0), np.random.default_rng(0).standard_normal(150)
+    weeks = pd.DataFrame({"week": pd.date_range("2020-01-06", periods=150, freq="7D")})
+    explanation = fit(kernel, weeks, np.where(at >= 88, 8.0, 0.0) + noise).explain()
+    (jump,) = (claim.value for claim in explanation.claims if claim.kind == "jump")
+    assert jump.at == pytest.approx(88.0)
+    assert jump.low < 8.0 < jump.high
+    asked = {answer.question: answer.sentence for answer in explanation.answers}
+    assert asked["change"].startswith("The level of sales jumps up by ")
+    assert "at 2021-09-13 (95 % between" in asked["change"]
+    assert "trend" not in asked
+    assert explanation.unusual.rows == ()
+
+
+def test_walks_outliers_bends_and_seasons_are_no_jumps() -> None:
+    rng, at = np.random.default_rng(1), np.arange(150.0)
+    x, noise = pd.DataFrame({"x": at}), rng.standard_normal(150)
+    curves = [np.cumsum(noise), noise + 12.0 * (at == 70), noise + 9.0 * np.isin(at, (70, 71)),
+              noise + 0.2 * np.maximum(at - 80, 0.0), noise + 4.0 * np.sin(at / 3)]  # fmt: skip
+    for y in curves:
+        for kernel in ("M12", "LIN + PER"):
+            assert find_jumps(Curves(subject_of(fit(kernel, x, y).fitted_))) == []
+
+
+def test_a_wave_that_follows_a_slow_curve_is_no_season() -> None:
+    rng = np.random.default_rng(11)
+    quarters = pd.DataFrame({"quarter": pd.date_range("1990-01-01", periods=120, freq="QS")})
+    walk = 200.0 + np.cumsum(np.cumsum(0.15 * rng.standard_normal(120))) + 2.0 * rng.standard_normal(120)
+    kernel = "PER(0, period=fixed(11.96), lengthscale=fixed(0.17))"
+    explanation = fit(kernel, quarters, walk).explain()
+    assert explanation.seasons == ()
+    assert "with which it does not repeat" in explanation.components[0].sentence
+    yearly = fit(kernel, quarters, 8.0 * np.sin(np.arange(120) * np.pi / 2) + rng.standard_normal(120)).explain()
+    assert len(yearly.seasons) == 1
+
+
+def test_effects_are_one_component_however_kernels_write_them() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(0, 1, (100, 2)), columns=["heat", "feed"])
+    y = 2.0 * X["heat"] - X["feed"] + rng.normal(0, 0.1, 100)
+    kernels = ["SE(heat, feed)", "SE(heat) + SE(feed)", "SE(heat)"]
+    weights = Weights((0.6, 0.3, 0.1), (0.6, 0.3, 0.1), (1.0, 1.0, 1.0), None)
+    found = gather(subject_of(averaged(kernels, weights, y.to_numpy(), X).fitted_))
+    names = {each.kind.columns: len(each.members) for each in found}
+    assert names == {("heat", "feed"): 2, ("heat",): 1}  # the last kernel knows nothing of feed
+
+
+def test_the_order_of_inputs_is_not_that_of_their_ranges() -> None:
+    claim = Claim("what matters most", "sales", (("heat", 62.3), ("feed", 83.6)))
+    text = say(claim, Vocabulary("sales", (Column("heat"), Column("feed"))))
+    assert text == (
+        "Differences in sales go most with heat (which changes it by 62.3 over its range), then with feed (by 83.6)."
+    )
+
+
+def test_rounding_is_written_as_zero() -> None:
+    assert resolve(-1.2e-18, 15.3) == "0"
+    assert resolve(0.002, 15.3) == "0.00200"
 
 
 def test_from_the_horizon_on_bands_stay_wide() -> None:

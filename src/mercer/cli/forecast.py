@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LEVELS = (50, 80, 95)
 SHOWN = 24  # rows in the terminal: two years of months
 DIGITS = 4
-PAGE, PICTURE = "report.html", "forecast.png"
+PAGE, PICTURE, FINDINGS = "report.html", "forecast.png", "{stem}-findings{suffix}"
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
         table, causes, request = read_long(request, terminal)
         future = read_steps_to_come(request, table, causes)
     terminal.prepare_core()
-    with interrupt_once(), terminal.working("fitting"), warnings.catch_warnings():
+    with interrupt_once(), terminal.counting("fitting", "series") as count, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are notes below
         model = Forecaster(
             season=request.season, positive=request.positive, holidays=request.holidays, n_jobs=request.jobs
-        ).fit(table, causes)
+        ).fit(table, causes, progress=count)
         predicted = model.predict(request.horizon, LEVELS, future)
         found = predicted.reset_index()
     notes = [*terminal.notes, *model.notes_]
@@ -87,8 +87,8 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
 
 
 def write_beside(file: Path, model: Forecaster, predicted: pd.DataFrame, request: ForecastRequest) -> dict[str, str]:
-    """Write the page and the picture into the folder of the table; return their places."""
-    from mercer.forecast.findings import look_ahead
+    """Write the page, the picture and of many series the findings into the table's folder; return their places."""
+    from mercer.forecast.findings import look_ahead, tabulate
     from mercer.forecast.page import Forecasts, write_page, write_picture
 
     forecasts = Forecasts(model, look_ahead(model, predicted), request.target, request.time or "ds")
@@ -96,7 +96,13 @@ def write_beside(file: Path, model: Forecaster, predicted: pd.DataFrame, request
     page, picture = file.with_name(PAGE), file.with_name(PICTURE)
     write_page(forecasts, page, findings)
     write_picture(forecasts, picture, findings)
-    return {"report": str(page), "picture": str(picture)}
+    files = {"report": str(page), "picture": str(picture)}
+    if findings is not None:
+        table = tabulate(findings, forecasts.outlooks).rename(columns={"unique_id": request.id})
+        place = file.with_name(FINDINGS.format(stem=file.stem, suffix=file.suffix))
+        write_table(table, prepare_table(place, request.data))
+        files["findings"] = str(place)
+    return files
 
 
 def read_long(
@@ -118,6 +124,8 @@ def read_long(
     columns = {"ds": frame[when].to_numpy(), "y": frame[request.target].to_numpy()}
     if request.id is not None:
         columns = {"unique_id": frame[request.id].astype(str).to_numpy(), **columns}
+    elif (ids := find_ids(frame, request, when)) is not None:
+        raise InputError(f"Some times occur twice: are these many series? Then say --id {ids}.", about="series")
     causes = frame[list(request.causes)] if request.causes else None
     return pd.DataFrame(columns), causes, replace(request, time=when)
 
@@ -167,6 +175,14 @@ def find_time(frame: pd.DataFrame, request: ForecastRequest) -> str:
     raise InputError(f"No column holds dates or numbers to be the time; there are {there}.", about="time")
 
 
+def find_ids(frame: pd.DataFrame, request: ForecastRequest, when: str) -> str | None:
+    """Return the column that tells apart rows of the same time; None where no time occurs twice, or no column does."""
+    if not frame[when].dropna().duplicated().any():
+        return None
+    others = [str(name) for name in frame.columns if name not in (request.target, when, *request.causes)]
+    return next((name for name in others if not frame.duplicated([when, name]).any()), None)
+
+
 def say(model: Forecaster, found: pd.DataFrame, request: ForecastRequest) -> str:
     """Say in a sentence what comes."""
     many = len(model.series_)
@@ -186,6 +202,11 @@ def _day(moment: object) -> str:
 def show(found: pd.DataFrame) -> str:
     """Return the first rows as text."""
     shown = found.head(SHOWN).assign(ds=found["ds"].map(_day))
-    text = shown.to_string(index=False, float_format=lambda value: f"{value:.{DIGITS}g}")
+    least = 1e-12 * float(shown.select_dtypes("number").abs().to_numpy().max(initial=0.0))  # less is rounding
+
+    def write(value: float) -> str:
+        return f"{0.0 if abs(value) < least else value:.{DIGITS}g}"
+
+    text = shown.to_string(index=False, float_format=write)
     more = len(found) - len(shown)
     return f"{text}\n... and {more} rows more" if more > 0 else text

@@ -97,7 +97,10 @@ def explain_failure(error: BaseException) -> tuple[str, str, int]:
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # typer's own, whichever click it carries
         context = getattr(error, "ctx", None)
         see = "" if context is None else f"\nSee '{context.command_path} --help'."
-        return f"{error.format_message()}{see}", "UsageError", USER
+        missing = getattr(error, "param", None) if type(error).__name__ == "MissingParameter" else None
+        what = getattr(missing, "help", None)
+        means = f" It is for: {what[:1].lower()}{what[1:]}" if what else ""
+        return f"{error.format_message()}{means}{see}", "UsageError", USER
     text = "".join(traceback.format_exception(error))
     summary = f"{kind}: {error}".splitlines()[0][:200]
     try:

@@ -89,6 +89,18 @@ class Terminal:
             yield step
 
     @contextmanager
+    def counting(self, task: str, of: str) -> Iterator[Callable[[int, int], None]]:
+        """Show how many things are done (on a terminal); yields what to call with that number and with all."""
+        with self._note_warnings(), make_bar(self.console) as bar:
+            shown = bar.add_task(task, total=None)
+
+            def count(done: int, total: int) -> None:
+                text = f"{task}: {done:,} of {total:,} {of}" if total > 1 else task
+                bar.update(shown, completed=done, total=total if total > 1 else None, description=text)
+
+            yield count
+
+    @contextmanager
     def fitting(self, target: Any, names: Sequence[str] | None) -> Iterator[Callable[[State], None]]:
         """Show how a fit or a search goes on (on a terminal), with the best kernel so far below.
 

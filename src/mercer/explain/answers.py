@@ -72,6 +72,7 @@ class Season:
 
     `top` and `bottom` are named as a calendar does (July) where it can, the most probable first, until `top_certainty`
     and `bottom_certainty` of the probability are reached. `p_value` is that of waves with the period in pure noise.
+    `between` are the periods of several components that cannot be told from one pattern that changes as it goes.
     """
 
     column: str
@@ -86,6 +87,7 @@ class Season:
     bottom_certainty: float
     growing: bool
     p_value: float
+    between: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -281,19 +283,24 @@ def choose_per(column: Column) -> tuple[str | None, float]:
 def find_seasons(curves: Curves) -> list[Claim]:
     """Claim the height of every season that is likely there, and when it is highest and lowest."""
     subject, found = curves.subject, []
-    for number, component in enumerate(curves.components):
-        if component.kind.name != "season" or component.certainty < LIKELY or len(component.columns) != 1:
+    for group in curves.season_groups:
+        component = curves.join_seasons(group)
+        if len(component.columns) != 1:
             continue
-        season = _describe_season(curves, component)
+        season = _describe_season(curves, component, group)
         if season is not None:
-            evidence = ClaimEvidence(components=(number,), p_value=season.p_value, rows=len(subject.data.y))
+            places = tuple(curves.components.index(each) for each in group)
+            evidence = ClaimEvidence(components=places, p_value=season.p_value, rows=len(subject.data.y))
             unit = subject.columns[component.columns[0]].unit
             found.append(Claim("season", subject.target, season, unit, component.certainty, evidence))
     return sorted(found, key=lambda claim: -claim.value.swing)
 
 
-def _describe_season(curves: Curves, component: GatheredComponent) -> Season | None:
-    """Look at the last cycle of the data, at their own spacing, under curves drawn from the kernels with the season."""
+def _describe_season(curves: Curves, component: GatheredComponent, group: Sequence[GatheredComponent]) -> Season | None:
+    """Look at the last cycle of the data, at their own spacing, under curves drawn from the kernels with the season.
+
+    group : the components that the season is made of.
+    """
     subject, period = curves.subject, component.kind.period
     place, column = component.columns[0], subject.columns[component.columns[0]]
     step, last = subject.step_along(place), float(subject.in_user_units(place).max())
@@ -317,7 +324,8 @@ def _describe_season(curves: Curves, component: GatheredComponent) -> Season | N
     low, high = swing - reach, swing + reach
     return Season(
         column.name, period, column.rhythm(period), swing, max(low, 0.0), high, top, bottom,
-        top_sure, bottom_sure, is_growing(curves, component), curves.test_season(component) or 0.0,
+        top_sure, bottom_sure, len(group) == 1 and is_growing(curves, component),
+        min(curves.test_season(each) or 0.0 for each in group), curves.find_between(group[0]),
     )  # fmt: skip
 
 
@@ -377,20 +385,29 @@ def name_place(column: Column, period: float, value: float) -> str:
 # --------------------------------------------------------------------------------------------------------- unusual rows
 
 
-def find_unusual(subject: Subject) -> Claim:
-    """Claim which rows stand out: by their left-out error in units of its band, corrected for their number."""
+def find_unusual(subject: Subject, jumps: Sequence[float] = ()) -> Claim:
+    """Claim which rows stand out: by their left-out error in units of its band, corrected for their number.
+
+    jumps : places from which on the level is another one; the rows on both sides of them are as it is.
+    """
     from scipy.stats import t
 
     left, scale = subject.left_out, subject.units.y_scale
     errors = (subject.data.y - left.mean) / np.sqrt(left.variance)
     errors = errors / max(1.0, MAD * float(np.median(np.abs(errors))))  # bands that are too narrow make no outliers
     chances = np.minimum(1.0, 2.0 * t.sf(np.abs(errors), min(FREEDOM, max(1, len(errors) - 1))) * len(errors))
-    order = [int(i) for i in np.argsort(-np.abs(errors)) if chances[i] < UNUSUAL]
     along = subject.order_column
-    places = None if along is None else subject.in_user_units(along)
+    places, step = (None, 0.0) if along is None else (subject.in_user_units(along), subject.step_along(along))
+    near = np.zeros(len(errors), dtype=bool)
+    if places is not None:
+        for jump in jumps:
+            near |= np.abs(places - jump + step / 2.0) < 2.0 * step
+    order = [int(i) for i in np.argsort(-np.abs(errors)) if chances[i] < UNUSUAL and not near[i]]
     found = []
     for row in order[:MOST_NAMED]:
-        at = f"row {row + 1}" if along is None or places is None else subject.columns[along].at(float(places[row]))
+        at = f"row {row + 1}"
+        if along is not None and places is not None:
+            at = subject.columns[along].at(float(places[row]), step)
         expected = subject.level + scale * float(left.mean[row])
         numbers = float(subject.targets[row]), expected, float(errors[row]), float(chances[row])
         found.append(UnusualRow(row, at, *numbers))

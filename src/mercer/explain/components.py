@@ -79,6 +79,7 @@ class ComponentFacts:
     seen: Seen | None = None  # what its curve shows; None: judged by the kernel alone
     rest: float | None = None  # where it stays beyond the data, less its average over them; None: it moves on
     p_value: float | None = None  # of a season in pure noise
+    between: tuple[float, float] | None = None  # periods of seasons that cannot be told from one that changes
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class GatheredFacts:
     jump: Jump | None = None  # most of what it does
     likely: LikelyKind | None = None  # what it is most probably, where kernels differ about that
     p_value: float | None = None  # of a season in pure noise
+    between: tuple[float, float] | None = None  # periods of seasons that cannot be told from one that changes
 
 
 @dataclass(frozen=True)
@@ -218,9 +220,12 @@ def _describe_summand(curves: Curves, place: int, share: float, at_rows: Predict
         stays = _find_rest(curves, component)
         facts = ComponentFacts(stated, joint, slope, horizon, seen, stays)
         continuation = narrator.say(Claim("continuation", column.name, facts, column.unit, evidence=about))
-    facts = ComponentFacts(stated, joint, slope, seen=seen, p_value=curves.test_season(component))
+    between = curves.find_between(component)
+    facts = ComponentFacts(stated, joint, slope, seen=seen, p_value=curves.test_season(component), between=between)
     sentence = narrator.say(Claim("component", subject.target, facts, evidence=about))
     title = phrases.title(stated, columns, len(subject.table_columns) < 2, joint)
+    if seen.idle_period is not None:
+        title = "Curve"
     if seen.jump is not None and column is not None:
         title = f"Jump near {column.at(seen.jump.at)}"
     return _Described(title, sentence, horizon, continuation)
@@ -243,7 +248,8 @@ def _look(curves: Curves, component: GatheredComponent, mean: Array) -> Seen:
     """Find what the curve of a component shows, whatever its kernel could be."""
     if component.kind.name == "season":
         return Seen(_is_sinusoidal(curves.subject, component, mean), is_growing(curves, component))
-    return Seen(sinusoidal=False, jump=_find_jump(curves.subject, component, mean))
+    jump, idle = _find_jump(curves.subject, component, mean), component.kind.idle_period
+    return Seen(sinusoidal=False, jump=jump, idle_period=idle)
 
 
 def _find_jump(subject: Subject, component: GatheredComponent, mean: Array) -> Jump | None:
@@ -290,7 +296,8 @@ def _describe_gathered(curves: Curves, place: int, narrator: Narrator) -> _Descr
     lengths = _measure(subject, component)
     jump = _find_jump(subject, component, curves.at_rows(component).mean)
     sure = component.certainty, component.certainty_beyond
-    facts = GatheredFacts(kind, *sure, lengths, growing, jump, component.likely, curves.test_season(component))
+    chance, between = curves.test_season(component), curves.find_between(component)
+    facts = GatheredFacts(kind, *sure, lengths, growing, jump, component.likely, chance, between)
     unit = subject.columns[component.columns[0]].unit if len(component.columns) == 1 else None
     evidence = ClaimEvidence(components=(place,))
     claim = Claim("gathered component", subject.target, facts, unit, certainty=component.certainty, evidence=evidence)
@@ -415,6 +422,7 @@ class Horizon:
     returns: bool  # the mean has come back to their average there; that of a trend or a random walk has not
     below: bool = False  # at the lower end of the data, not at the upper one
     mixed: bool = False  # there is none, and yet the band is as wide in places
+    first: float | None = None  # where it is as wide in places already, before it stays so
 
 
 def extrapolate(
@@ -439,9 +447,14 @@ def extrapolate(
 
 
 def _wanders(subject: Subject, components: Sequence[ComponentExplanation]) -> bool:
-    """Say whether the largest component drifts like a random walk in the kernels that make the forecast."""
+    """Say whether the largest component drifts like a random walk in the kernels that make the forecast.
+
+    A season whose shape drifts does not: its level stays where it is.
+    """
     main = max(components, key=lambda each: each.share)
     largest, weight = gather(subject)[main.position], 0.0
+    if largest.kind.name == "season":
+        return False
     if _find_jump(subject, largest, np.array(main.mean)) is not None:
         return False
     for each in largest.members:
@@ -507,7 +520,9 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
         late = np.flatnonzero(np.sqrt(ahead.variance) < spread)
         nearest = min(int(late[-1]) + 1 if len(late) else 0, len(between) - 1)
         returns = abs(float(ahead.mean[nearest]) - average) < NEAR * spread
-        found.append(Horizon(float(between[nearest]) if len(narrow) else 0.0, returns, sign < 0))
+        before = np.flatnonzero(wide[: lasting[0]])
+        early = float(distances[before[0]]) if len(before) else None
+        found.append(Horizon(float(between[nearest]) if len(narrow) else 0.0, returns, sign < 0, first=early))
     return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False, mixed=mixed))
 
 
@@ -527,7 +542,7 @@ def forecast(subject: Subject, column: int) -> list[Forecast]:
     reach = WITHIN_95 * subject.units.y_scale * np.sqrt(ahead.variance)
     found = []
     for d, m, r in zip(distances, mean, reach, strict=True):
-        at = subject.columns[column].at(float(values[-1] + d))
+        at = subject.columns[column].at(float(values[-1] + d), step)
         found.append(Forecast(at, float(d), float(m), float(m - r), float(m + r)))
     return found
 

@@ -32,6 +32,7 @@ from mercer.explain.components import (
 )
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
 from mercer.explain.gathering import Curves
+from mercer.explain.jumps import LevelJump, find_jumps
 from mercer.explain.networks import NetworkExplanation, explain_networks
 from mercer.explain.partitions import PartitionExplanation, explain_partitions
 from mercer.explain.rhythms import Rhythm, find_rhythms
@@ -384,6 +385,7 @@ class _First:
     rhythms: tuple[Rhythm, ...] = ()
     unusual: UnusualRows | None = None
     sentences: tuple[Answer, ...] = ()
+    jumps: tuple[LevelJump, ...] = ()
 
 
 def _answer_first(curves: Curves, found: bool, checks: Sequence[ResidualCheck], narrator: Narrator) -> _First:
@@ -392,13 +394,17 @@ def _answer_first(curves: Curves, found: bool, checks: Sequence[ResidualCheck], 
         return _First()
     subject = curves.subject
     pattern = any(not each.clear and not each.doubtful for each in checks if each.name in PATTERNS)
-    rate, seasons, unusual = None if pattern else find_rate(subject), find_seasons(curves), find_unusual(subject)
+    jumps = find_jumps(curves)
+    rate = None if pattern or jumps else find_rate(subject)  # a line through a jump is no trend
+    seasons, unusual = find_seasons(curves), find_unusual(subject, [claim.value.at for claim in jumps])
     said = [] if rate is None else [Answer("trend", narrator.say(rate))]
+    said += [Answer("change", narrator.say(claim)) for claim in jumps]
     rhythms = find_rhythms(curves)
     said += [Answer("season", narrator.say(claim)) for claim in (*seasons, *rhythms)]
     said.append(Answer("unusual", narrator.say(unusual)))
     value, named = None if rate is None else rate.value, tuple(claim.value for claim in rhythms)
-    return _First(value, tuple(claim.value for claim in seasons), named, unusual.value, tuple(said))
+    found_jumps = tuple(claim.value for claim in jumps)
+    return _First(value, tuple(claim.value for claim in seasons), named, unusual.value, tuple(said), found_jumps)
 
 
 def _suspect(answers: _First, checks: Sequence[ResidualCheck], missed: Collection[str]) -> Suspects:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -44,6 +44,7 @@ from mercer.explain.phrases import (
 )
 from mercer.explain.subject import KernelPart, PredictingKernel, Subject, average, summand_mean
 from mercer.explain.wording import INDISTINCT, RHYTHMS, Column
+from mercer.explain.words import LIKELY
 from mercer.inference.contract import Prediction
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, contains, sum_of
@@ -55,10 +56,12 @@ MANY_ROWS = 1000  # a band costs a solve with all of them: of more, fewer rows a
 BANDS_OF_MANY_ROWS, BANDS_OF_MANY = 150, 3
 BAND_WEIGHT = 0.02  # a kernel with a smaller weight adds to a band by its mean only
 SAME_PERIOD = 0.1  # periods that differ by a smaller share are one
+NEAR_PERIODS, FEWEST_BEATS = 0.25, 4.0  # as a share; of two patterns, that data must show to tell them from one
 SHORT = 3.0  # steps of the data: what is forgotten over fewer is short-lived
 SLOW = 0.5  # of the range of the data: what varies over more is a slow change
 FEWEST_STEPS = 2.0  # of the data in a period: with fewer it cannot be seen
 PARTS_OF_A_PERIOD = (6, 5, 4, 3, 2)  # a pattern that repeats within its period has a shorter one
+WITHIN_CYCLES = 0.1  # of its variance: a wave with less within its cycles is a slow curve
 ALIKE = 0.9  # the correlation from which two parts of a period are the same
 GROWN, GROWS_CLEARLY = 1.5, 3.0  # times the first swing; standard errors of growth in the data
 PLACES = 120  # in a period
@@ -67,6 +70,7 @@ SAME_CURVE = 0.9  # the correlation from which the curves of two kernels are the
 EXCHANGED = 24  # rows whose columns are exchanged with each other
 NO_PART, TOGETHER = 0.01, 0.02  # of a component's variance: less is no effect of a column, no interaction
 OF_LARGEST = 0.2  # of what the column most joined with others does with them: less may be the wiggles of a fit
+CLEARLY, EXCHANGED_FOR_BAND = 2.0, 16  # times its own variance: less of an interaction may be none; rows
 SMALL = 0.001  # of the variance of the target: what a smaller component joins is not worth a sentence
 MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 WANDERING = ("trend", "slow change", "variation", "short-lived variation", "random walk")  # may be the same curve
@@ -86,6 +90,7 @@ class ComponentKind:
     columns: tuple[str, ...] = ()  # of the table
     period: float | None = None  # of a season, along its column
     where: tuple[tuple[str, int], ...] = ()  # the surfaces and regimes that it is bound to
+    idle_period: float | None = field(default=None, compare=False)  # of a kernel whose curve does not repeat with it
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,12 +162,28 @@ def _gather_all(subject: Subject) -> tuple[GatheredComponent, ...]:
             kind = classify(subject, kernel, part)
             known = next((each for each in groups if _is_same(each, kind)), kind)
             groups.setdefault(known, {}).setdefault(id(kernel), []).append(part)
+    _join_effects(groups)
     by_name, gathered = {id(kernel): kernel for kernel in kernels}, []
     for kind, found, likely in _merge_curves(subject, groups, by_name):
         members = [MemberPart(by_name[name], _join(subject, own)) for name, own in found.items()]
         also = tuple(kernel for kernel in kernels if id(kernel) not in found and _has(kind, groups, id(kernel)))
         gathered.append(GatheredComponent(kind, tuple(sorted(members, key=lambda m: -m.of.within)), also, likely))
     return tuple(sorted(gathered, key=lambda each: -each.certainty))
+
+
+def _join_effects(groups: dict[ComponentKind, Found]) -> None:
+    """Where a kernel has effects that add up in one summand, take those of others that have one for each together."""
+    for wide in sorted((kind for kind in groups if kind.name == "effects"), key=lambda kind: -len(kind.columns)):
+        if wide not in groups:  # it was taken to a wider one
+            continue
+        effects = [kind for kind in groups if kind.name in ("effect", "effects") and kind.where == wide.where]
+        inside = [kind for kind in effects if set(kind.columns) <= set(wide.columns)]
+        for kernel in {name for kind in inside for name in groups[kind]}:
+            own = [kind for kind in inside if kernel in groups[kind]]
+            if {column for kind in own for column in kind.columns} == set(wide.columns):
+                groups[wide][kernel] = [part for kind in own for part in groups[kind].pop(kernel)]
+        for kind in [kind for kind in inside if not groups[kind]]:
+            del groups[kind]
 
 
 def _has(kind: ComponentKind, groups: dict[ComponentKind, Found], kernel: int) -> bool:
@@ -256,6 +277,8 @@ def classify(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Co
     name, period = _find_shape(factors, column, subject.step_along(place))
     if period is not None:
         period = column.by_calendar(find_period(subject, kernel, part, place, period))
+        if not _repeats_within(subject, kernel, part, place, period):
+            return ComponentKind("variation", involved, None, where, idle_period=period)
     return ComponentKind(name, involved, period, where)
 
 
@@ -298,12 +321,28 @@ def _exchange(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> J
         alone, together = float(by_own.var()) / total, float(rest.var()) / total
         if alone + together < NO_PART:
             idle += own
-        shares.append(together)
+        clear = together < TOGETHER or _is_clear(subject, kernel, part, rows[:EXCHANGED_FOR_BAND], own)
+        shares.append(together if clear else 0.0)
         most = max(most, float(rest.var()))
     least = max(TOGETHER, OF_LARGEST * max(shares))
     apart = [d for own, together in zip(sets.values(), shares, strict=True) if together < least for d in own]
     joint = Joint(frozenset(idle), len(apart) == len(part.columns), frozenset(apart), most)
     return _settle(subject, kernel, part, joint)
+
+
+def _is_clear(subject: Subject, kernel: PredictingKernel, part: KernelPart, rows: Array, own: Sequence[int]) -> bool:
+    """Whether what columns do together with the others is more than the model's own doubt about it.
+
+    With f on a grid of n own places by n of the others, r = HfH holds what is together; its mean square against the
+    trace of its posterior covariance. Kernels that multiply can fit effects that add up, with a little of both over.
+    """
+    count = len(rows)
+    mixed = np.tile(rows, (count, 1))
+    mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
+    centre = np.eye(count) - 1.0 / count
+    together = centre @ mean_of(subject, kernel, part, mixed).reshape(count, count) @ centre
+    spread = covariance_of(subject, kernel, part, mixed).reshape((count,) * 4)
+    return float(np.sum(together**2)) > CLEARLY * float(np.einsum("ijkl,ik,jl->", spread, centre, centre))
 
 
 def _settle(subject: Subject, kernel: PredictingKernel, part: KernelPart, joint: Joint) -> Joint:
@@ -365,6 +404,22 @@ def _find_shape(factors: list[KernelFactor], column: Column, step: float) -> tup
     if head.slope_walks or not memory <= SLOW * span:
         return "slow change", None
     return ("short-lived variation" if memory <= SHORT * step else "variation"), None
+
+
+def _repeats_within(subject: Subject, kernel: PredictingKernel, part: KernelPart, place: int, period: float) -> bool:
+    """Whether a part of what a wave does at the rows is within its cycles, and not from one to the next.
+
+    PER with a period that misses that of the rows by little, and a short lengthscale, can follow any slow curve.
+    """
+    values, step = subject.in_user_units(place), subject.step_along(place)
+    count = round(period / step) if step > 0 else 0
+    if count < FEWEST_STEPS or len(values) < FEW_CYCLES * count:
+        return True
+    order = np.argsort(values, kind="stable")[-MOST_BANDS * count :]
+    mean = mean_of(subject, kernel, part, subject.data.X[order])
+    sums = np.cumsum(np.concatenate([[0.0], mean]))
+    slow = (sums[count:] - sums[:-count]) / count  # averaged over a cycle
+    return float(np.var(slow)) < (1.0 - WITHIN_CYCLES) * float(np.var(mean))
 
 
 def find_period(subject: Subject, kernel: PredictingKernel, part: KernelPart, place: int, period: float) -> float:
@@ -474,6 +529,49 @@ class Curves:
             np.vstack([*(np.array(variances) * widening), np.zeros(len(rows))]),
         )  # fmt: skip
         return found
+
+    @cached_property
+    def season_groups(self) -> list[list[GatheredComponent]]:
+        """Seasons that are likely there, the largest first, each with those that cannot be told from it.
+
+        Two waves of near periods are one that swells and fades, cos at + cos bt = 2 cos((a - b)t/2) cos((a + b)t/2). A
+        pattern that changes as it goes looks like two, unless they are seen to swell and fade several times.
+        """
+        seasons = [c for c in self.components if c.kind.name == "season" and c.certainty >= LIKELY]
+        groups: list[list[GatheredComponent]] = []
+        for season in sorted(seasons, key=lambda each: -float(np.var(self.at_rows(each).mean))):
+            near = next((group for group in groups if self._is_near(group[0], season)), None)
+            groups.append([season]) if near is None else near.append(season)
+        return groups
+
+    def _is_near(self, one: GatheredComponent, other: GatheredComponent) -> bool:
+        """Whether two seasons could be one whose period is between theirs, and which changes as it goes."""
+        periods = one.kind.period, other.kind.period
+        if periods[0] is None or periods[1] is None or one.columns != other.columns or len(one.columns) != 1:
+            return False
+        beats = abs(1.0 / periods[0] - 1.0 / periods[1]) * float(np.ptp(self.subject.in_user_units(one.columns[0])))
+        return abs(math.log(periods[0] / periods[1])) < NEAR_PERIODS and beats < FEWEST_BEATS
+
+    def find_between(self, component: GatheredComponent) -> tuple[float, float] | None:
+        """Return the shortest and the longest period of the seasons that cannot be told from one; None: it is alone."""
+        group = next((each for each in self.season_groups if component in each), [])
+        periods = [each.kind.period for each in group if each.kind.period is not None]
+        return (min(periods), max(periods)) if len(periods) > 1 else None
+
+    def join_seasons(self, group: Sequence[GatheredComponent]) -> GatheredComponent:
+        """Return seasons as one: its period a calendar's where one has such, else by the sizes of their waves."""
+        if len(group) == 1:
+            return group[0]
+        column, parts = self.subject.columns[group[0].columns[0]], dict[int, list[KernelPart]]()
+        kernels = {id(each.of): each.of for season in group for each in season.members}
+        for each in (member for season in group for member in season.members):
+            parts.setdefault(id(each.of), []).append(each.part)
+        known = [(each.kind.period, float(np.var(self.at_rows(each).mean))) for each in group if each.kind.period]
+        named = [period for period, _ in known if column.rhythm(period) is not None]
+        rates, sizes = np.array([1.0 / period for period, _ in known]), np.array([size for _, size in known])
+        period = named[0] if named else float(sizes.sum() / (sizes @ rates)) if sizes.sum() > 0 else known[0][0]
+        members = [MemberPart(kernels[name], _join(self.subject, own)) for name, own in parts.items()]
+        return GatheredComponent(replace(group[0].kind, period=period), tuple(members))
 
     def without_others(self, component: GatheredComponent) -> Array:
         """Return what the other components leave of the data."""

@@ -161,6 +161,7 @@ class Seen:
     sinusoidal: bool | None = None
     grows: bool | None = None
     jump: Jump | None = None
+    idle_period: float | None = None  # of a kernel whose curve does not repeat with it
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class Rhythm:
 
 
 @dataclass(frozen=True, eq=False)
-class _Whitened:
+class Whitened:
     """Rows along a column in units in which they are independent."""
 
     factor: Factor
@@ -87,7 +87,7 @@ def find_rhythms(curves: Curves) -> list[Claim]:
     subject, place = curves.subject, curves.subject.only_column
     if place is None or len(subject.data.y) < FEWEST:
         return []
-    whitened, column = _whiten(subject, place), subject.columns[place]
+    whitened, column = whiten(subject, place), subject.columns[place]
     if whitened is None:
         return []
     seasons = [each.kind.period for each in curves.components if each.certainty >= LIKELY and each.kind.period]
@@ -107,14 +107,15 @@ def find_rhythms(curves: Curves) -> list[Claim]:
     ]
 
 
-def _whiten(subject: Subject, place: int) -> _Whitened | None:
+def whiten(subject: Subject, place: int) -> Whitened | None:
+    """Return the rows along a column, the last ones of very many, with what whitens them under the likeliest kernel."""
     kernel = max(subject.heard, key=lambda each: each.within)
     rows = subject.data.take(np.argsort(subject.data.X[:, place], kind="stable")[-MOST:])
     factor = factorise(partial(fused.gram_lower, kernel.program, kernel.values, rows.at), kernel.noise)
     if isinstance(factor, Failure):
         return None
     at = rows.X[:, place] * subject.units.scale[place] + subject.units.shift[place]
-    return _Whitened(factor, np.asarray(at), rows.y)
+    return Whitened(factor, np.asarray(at), rows.y)
 
 
 def _list_periods(subject: Subject, place: int) -> list[tuple[float, float]]:

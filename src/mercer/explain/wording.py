@@ -18,6 +18,7 @@ INDISTINCT = 0.5  # of a cycle over the data
 WIDE = 20  # steps of whole numbers: on fewer a fraction of a step matters
 UNBROKEN = "\u00a0"  # the space between a number and its sign, where no line ends
 LISTED = 3  # things that are named one by one; the rest is counted
+DUST = 1e-12  # of a range: less is nothing but rounding
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,16 @@ class Column:
             return None, None
         return None if self.low is None else self.at(self.low), None if self.high is None else self.at(self.high)
 
-    def at(self, value: float) -> str:
-        """A place on this column: a date, or a number as fine as the range of the data asks for, with its unit."""
+    def at(self, value: float, step: float | None = None) -> str:
+        """A place on this column: a date, or a number as fine as the range of the data asks for, with its unit.
+
+        step : the distance between places that must not look the same.
+        """
         if self.show is not None:
             return self.show(value)
         whole = value == round(value) and abs(value) < 1e5  # years are written without commas
-        shown = f"{value:.0f}" if whole else resolve(value, self.span)
+        finest = [size for size in (self.span, 100.0 * step if step else None) if size]
+        shown = f"{value:.0f}" if whole else resolve(value, min(finest, default=None))
         return f"{shown.replace(',', '')} {self.unit}" if self.unit else shown.replace(",", "")
 
     def about(self, value: float) -> str:
@@ -133,6 +138,8 @@ def number(value: float) -> str:
 
 def resolve(value: float, span: float | None) -> str:
     """Write a number so finely that a hundredth of `span` shows, and at least as `number` does."""
+    if span and math.isfinite(span) and abs(value) < DUST * span:
+        return "0"
     if not span or not math.isfinite(span) or not 1e-3 <= abs(value) < math.inf:
         return number(value)
     finer = 2 - math.floor(math.log10(span))

@@ -30,6 +30,7 @@ from mercer.explain.wording import (
     resolve,
     write_count,
 )
+from mercer.kernels.expression import Expression
 from mercer.kernels.network import Network
 
 NOTHING_LEFT = "Nothing is left over that the checks could find: what the model does not explain looks like pure noise."
@@ -185,11 +186,27 @@ def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
     seen = claim.value.seen
     if seen is not None and seen.jump is not None:
         return _say_jump(seen.jump, columns[next(term.leaves()).columns[0]])
-    return f"{capital(phrase(term, columns, claim.value.joint, seen))}{steep}.{_say_chance(claim.value.p_value)}"
+    if seen is not None and seen.idle_period is not None:
+        column = column_of(term, columns)
+        period = column.length(seen.idle_period)
+        return f"A curve along {column.name}. Its kernel has a period of {period}, with which it does not repeat."
+    text = f"{capital(phrase(term, columns, claim.value.joint, seen))}{steep}.{_say_chance(claim.value.p_value)}"
+    return text if claim.value.between is None else text + _say_between(claim.value.between, column_of(term, columns))
 
 
 def _say_chance(p: float | None) -> str:
     return "" if p is None or p < CHANCE else f" It may be chance ({p_value(p)})."
+
+
+def column_of(term: Expression, columns: Sequence[Column]) -> Column:
+    """Return the column of a kernel on one."""
+    return columns[next(term.leaves()).columns[0]]
+
+
+def _say_between(between: tuple[float, float], column: Column) -> str:
+    """Say that seasons of near periods may be one."""
+    low, high = (column.length(period) for period in between)
+    return f" Patterns with periods of {low} to {high} cannot be told from one in between that changes as it goes."
 
 
 def _say_jump(jump: Jump, column: Column) -> str:
@@ -252,7 +269,12 @@ def _say_gathered(claim: Claim, vocabulary: Vocabulary) -> str:
         text += _say_likely(facts.likely)
     regimes = [f"regime {regime + 1}" for _, regime in facts.kind.where]
     text += f", in {list_names(regimes)} of a change" if regimes else ""
-    return f"{capital(text)}.{_say_there(facts.certainty)}{_say_chance(facts.p_value)}"
+    text = f"{capital(text)}.{_say_there(facts.certainty)}{_say_chance(facts.p_value)}"
+    if facts.between is None:
+        return text
+    return text + _say_between(
+        facts.between, next(c for c in vocabulary.columns if c.table_name == facts.kind.columns[0])
+    )
 
 
 def _say_likely(likely: Any) -> str:
@@ -319,11 +341,8 @@ def article(noun: str) -> str:
 def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
     """Say how high a season is in its last cycle, and when it is highest and lowest."""
     found, column = claim.value, vocabulary.column(claim.value.column)
-    what = (
-        f"{capital(found.rhythm)} pattern"
-        if found.rhythm
-        else f"Pattern with a period of {column.length(found.period)}"
-    )
+    what = f"{capital(found.rhythm)} pattern" if found.rhythm else f"Pattern with {_say_period(found, column)}"
+    what += ", which changes as it goes" if found.between is not None else ""
     may = f" (it may be chance: {p_value(found.p_value)})" if found.p_value >= CHANCE else ""
     may += _say_sure(claim.certainty)
     grown = "now, its swings growing" if found.growing else "in its last cycle"
@@ -335,6 +354,24 @@ def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
                    ((found.top, found.top_certainty), (found.bottom, found.bottom_certainty)))  # fmt: skip
     at = "at" if found.rhythm == "daily" else "on" if found.rhythm == "weekly" else "in"
     return f"{text}, highest {at} {top}, lowest {at} {bottom}."
+
+
+@words_for("jump")
+def _say_level_jump(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Say that the level jumps, which the kernels follow by a curve."""
+    found, column = claim.value, vocabulary.column(claim.value.column)
+    low, high = sorted((abs(found.low), abs(found.high)))
+    return (
+        f"The level of {vocabulary.target} jumps {'up' if found.size > 0 else 'down'} by {number(abs(found.size))} at "
+        f"{column.at(found.at)} (95 % between {number(low)} and {number(high)}). The components follow it by a curve."
+    )
+
+
+def _say_period(season: Any, column: Column) -> str:
+    if season.between is None:
+        return f"a period of {column.length(season.period)}"
+    low, high = (column.length(period) for period in season.between)
+    return f"a period between {low} and {high}"
 
 
 @words_for("rhythm")
@@ -370,9 +407,13 @@ def _say_what_matters(claim: Claim, vocabulary: Vocabulary) -> str:
     """Name the inputs that matter most; those that act with others have no size of their own (None)."""
     (first, size), *others = claim.value
     then = [f"{name} ({'with others' if by is None else f'by {number(by)}'})" for name, by in others]
-    rest = f", then {first_few(then)}" if then else ""
-    how = "in a way that depends on other inputs" if size is None else f"by {number(size)} over its range"
-    return f"{vocabulary.target} changes most with {first} ({how}){rest}."
+    rest = f", then with {first_few(then)}" if then else ""
+    how = "in a way that depends on other inputs"
+    if size is not None:
+        how = f"which changes it by {number(size)} over its range"
+    if not then:
+        return f"{vocabulary.target} changes with {first} ({how})."
+    return f"Differences in {vocabulary.target} go most with {first} ({how}){rest}."
 
 
 @words_for("unusual rows")
@@ -454,7 +495,8 @@ def _say_horizon(claim: Claim, vocabulary: Vocabulary) -> str:
     far = f"more than {column.length(horizon.distance)} {end}"
     start = capital(after(horizon.distance, column) if column.unit else far)
     what = "a prediction says no more than their average would" if horizon.returns else HINT
-    return f"{start} the band is as wide as the spread of the data themselves: from there on {what}."
+    early = "" if horizon.first is None else f" In places it is so from {column.length(horizon.first)} on."
+    return f"{start} the band is as wide as the spread of the data themselves: from there on {what}.{early}"
 
 
 @words_for("forecast is made of")
@@ -553,7 +595,9 @@ def residual_sentence(checks: Sequence[Any], can_see: bool = True) -> str:
     """Say whether anything is left over, from checks with their sentences."""
     if not checks:
         return TOO_FEW_TO_CHECK
-    found = " ".join(check.sentence for check in checks if not check.clear and not check.doubtful)
+    clear = [check for check in checks if not check.clear and not check.doubtful]
+    # whether the band is right is told with how certain it is: not twice, beside what is left over
+    found = " ".join(check.sentence for check in clear if check.name != "band" or len(clear) == 1)
     doubts = " ".join(check.sentence for check in checks if check.doubtful)
     if found:
         return found
@@ -655,7 +699,7 @@ def _say_chosen(claim: Claim, _: Vocabulary) -> str:
         classes=f"{facts.classes} classes",
     )
     limit = "as long as it needs" if chosen.seconds is None else f"at most {duration(chosen.seconds)}"
-    took = "" if chosen.took is None else f", and took {duration(chosen.took)}"
+    took = "" if chosen.took is None else f"; learning took {duration(chosen.took)}"
     may = "It may take" if chosen.took is None else "It was allowed"
     return f"Mercer chose {CHOSEN[chosen.learner]}: {reason}. {may} {limit}{took}."
 

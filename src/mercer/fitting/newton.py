@@ -8,19 +8,19 @@ about as much as one evaluation. Steps then minimise
 
 and B is corrected by what the slopes say, as BFGS does, with Powell's damping (1978) so that it stays positive. The
 radius grows where the model is right and shrinks where it is wrong (Conn, Gould and Toint 2000, chapter 6). After some
-steps B is measured again. A descent has no other memory: begun anew where it stopped it goes on as well.
+steps B is measured again. A descent that ran out of steps keeps what it knows (`Memory`), and goes on from there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mercer.fitting.minimise import Batch, cut_off, is_past, minimise
-from mercer.fitting.problem import FAILED_VALUE, Problem, Run
+from mercer.fitting.problem import FAILED_VALUE, Memory, Problem, Run
 from mercer.kernels.domains import Array
 
 
@@ -41,14 +41,16 @@ class DescentPolicy:
 
 DEFAULT = DescentPolicy()
 Answer = tuple[float, Array]  # the value at a point, and the slope
-Walk = Generator[Array, Answer, tuple[Array, float, str, bool]]  # asks for points; where it ended, why, at its end?
+Walk = Generator[Array, Answer, Run]  # asks for points, and returns where it ended
 
 
 def descend(
     problem: Problem, points: Sequence[Array], iterations: int, batch: Batch | None = None,
-    until: float | None = None, policy: DescentPolicy = DEFAULT,
+    until: float | None = None, policy: DescentPolicy = DEFAULT, memories: Sequence[Memory | None] = (),
 ) -> list[Run]:  # fmt: skip
     """Go down from every point by this many steps; in a batch all of them at the same time.
+
+    `memories` are those of earlier runs that ended at the points, on the same rows.
 
     Once it is `until`, the run at hand ends where it is and no other begins, as in `minimise`, which does the work
     where the engine has no curvature to offer or there are too many numbers.
@@ -57,44 +59,54 @@ def descend(
         return []
     if not (problem.engine.has_information and 0 < len(problem.bounds) <= policy.most_numbers):
         return minimise(problem, points, iterations, batch=batch, until=until)
+    begun = list(zip(points, memories or [None] * len(points), strict=True))
+    walks = [_walk(problem, point, iterations, policy, memory) for point, memory in begun]
     if batch is not None:
-        return _descend_together(problem, points, iterations, batch, until, policy)
+        return _descend_together(problem, walks, begun, batch, until)
     runs: list[Run] = []
-    for point in points:
+    for walk, start in zip(walks, begun, strict=True):
         if runs and is_past(until):
             break
-        runs.append(_descend_alone(problem, point, iterations, until, policy))
+        runs.append(_descend_alone(problem, walk, *start, until))
     return runs
 
 
-def _descend_alone(problem: Problem, start: Array, iterations: int, until: float | None, policy: DescentPolicy) -> Run:
-    walk, count, rows = _walk(problem, start, iterations, policy), 0, problem.data.count
-    best, least = start, math.inf
+def _descend_alone(problem: Problem, walk: Walk, start: Array, memory: Memory | None, until: float | None) -> Run:
+    best, least, count = start, math.inf if memory is None else memory.value, 0
     try:
         point = next(walk)
         while True:
             if count and is_past(until):
-                return cut_off(best, least, count, rows, None)
+                return cut_off(best, least, count, problem.data.count, None)
             value, slope = problem.loss(point)
             count += 1
             if value < least:
                 best, least = point, value
             point = walk.send((value, slope))
     except StopIteration as end:
-        return _end(end, count, rows)
+        run: Run = end.value
+        return replace(run, evaluations=count)
 
 
 def _descend_together(
-    problem: Problem, starts: Sequence[Array], iterations: int, batch: Batch, until: float | None,
-    policy: DescentPolicy,
+    problem: Problem, walks: Sequence[Walk], begun: Sequence[tuple[Array, Memory | None]], batch: Batch,
+    until: float | None,
 ) -> list[Run]:  # fmt: skip
     """Go down from all points in step; what they ask for next is evaluated together."""
-    walks = [_walk(problem, start, iterations, policy) for start in starts]
-    asked = {number: next(walk) for number, walk in enumerate(walks)}
-    counts, runs, rows = [0] * len(walks), dict[int, Run](), problem.data.count
-    best: dict[int, tuple[Array, float]] = {}
+    counts, rows, runs, asked = [0] * len(walks), problem.data.count, dict[int, Run](), dict[int, Array]()
+    best = {number: (point, memory.value) for number, (point, memory) in enumerate(begun) if memory is not None}
+
+    def go(number: int, answer: Answer | None) -> None:
+        try:
+            asked[number] = next(walks[number]) if answer is None else walks[number].send(answer)
+        except StopIteration as end:
+            runs[number] = replace(end.value, evaluations=counts[number])
+            asked.pop(number, None)
+
+    for number in range(len(walks)):
+        go(number, None)
     while asked:
-        if best and is_past(until):
+        if any(counts) and is_past(until):
             runs.update({i: cut_off(*best[i], counts[i], rows, None) for i in asked})
             break
         order = sorted(asked)
@@ -102,34 +114,34 @@ def _descend_together(
             counts[number] += 1
             if number not in best or value < best[number][1]:
                 best[number] = asked[number], float(value)
-            try:
-                asked[number] = walks[number].send((float(value), slope))
-            except StopIteration as end:
-                runs[number] = _end(end, counts[number], rows)
-                del asked[number]
+            go(number, (float(value), slope))
     return [runs[i] for i in sorted(runs)]
 
 
-def _end(end: StopIteration, evaluations: int, rows: int) -> Run:
-    point, value, message, converged = end.value
-    return Run(point, value, message, converged, evaluations, rows)
-
-
-def _walk(problem: Problem, start: Array, iterations: int, policy: DescentPolicy) -> Walk:
+def _walk(problem: Problem, start: Array, iterations: int, policy: DescentPolicy, memory: Memory | None) -> Walk:
     """Ask for the value and slope at one point after the other, and return where the last step led."""
     low, high = problem.bounds.T
     point = problem.clip(start)
-    value, slope = yield point
-    if value >= FAILED_VALUE:
-        return point, value, "there is no evidence at the start", True
-    curvature, radius, since, idle = _measure(problem, point, policy), policy.radius, 0, 0
+
+    def end(why: str, converged: bool = True, memory: Memory | None = None) -> Run:
+        return Run(point, value, why, converged, 0, problem.data.count, memory=memory)
+
+    if memory is None:
+        value, slope = yield point
+        if value >= FAILED_VALUE:
+            return end("there is no evidence at the start")
+        curvature, radius, since, idle = _measure(problem, point, policy), policy.radius, 0, 0
+    else:
+        value, slope, curvature, radius, since, idle, _ = memory
     for _ in range(iterations):
         if np.abs(np.clip(point - slope, low, high) - point).max() < policy.flat:
-            return point, value, "no slope is left", True
+            return end("no slope is left")
+        if since >= policy.measured_again:
+            curvature, since = _measure(problem, point, policy), 0
         step = solve_in_box(slope, curvature, np.maximum(low - point, -radius), np.minimum(high - point, radius))
         promised = _promise(step, slope, curvature)
         if promised < policy.gain:
-            return point, value, "no step promises anything", True
+            return end("no step promises anything")
         trial = np.clip(point + step, low, high)
         found, turned = yield trial
         length = float(np.abs(step).max())
@@ -140,18 +152,18 @@ def _walk(problem: Problem, start: Array, iterations: int, policy: DescentPolicy
             point, value, slope, since = trial, found, turned, since + 1
             idle = idle + 1 if gain < policy.gain else 0
             if idle >= policy.idle:
-                return point, value, "steps gain nothing", True
+                return end("steps gain nothing")
             if gain > 0.75 * promised:
                 radius = min(2.0 * radius, policy.widest)
             elif gain < 0.25 * promised:
                 radius = 0.5 * length
-            if since >= policy.measured_again:
-                curvature, since = _measure(problem, point, policy), 0
         else:
             radius = 0.25 * length
             if radius < policy.narrowest:
-                return point, value, "no step helps", True
-    return point, value, "out of steps", False
+                return end("no step helps")
+    step = solve_in_box(slope, curvature, low - point, high - point)
+    hope = _promise(step, slope, curvature)
+    return end("out of steps", False, Memory(value, slope, curvature, radius, since, idle, hope))
 
 
 def _measure(problem: Problem, point: Array, policy: DescentPolicy) -> Array:

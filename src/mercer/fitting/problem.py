@@ -93,6 +93,18 @@ class Trail(NamedTuple):
         return np.asarray(self.points[least]), float(self.values[least])
 
 
+class Memory(NamedTuple):
+    """What a descent by curvature knows where it ran out of steps: with it, it goes on as if it had never stopped."""
+
+    value: float  # of the objective there
+    slope: Array
+    curvature: Array
+    radius: float  # of the next step
+    since: int  # steps since the curvature was measured
+    idle: int  # steps in a row that gained next to nothing
+    promise: float  # what the next step is to gain, however long it is
+
+
 class Evaluations:
     """Evaluations in the order in which an optimiser asks for them, those of an earlier trail first.
 
@@ -143,6 +155,14 @@ class Run:
     afresh: bool = False  # begun with nothing of a parent's optimum
     trail: Trail | None = None
     out_of_time: bool = False  # the time was spent before it came to its end
+    memory: Memory | None = None  # of a descent that may go on, on the same rows
+
+    @property
+    def hope(self) -> float:
+        """What it may still gain: nothing at its end, what the next step promises, or infinite where nobody knows."""
+        if self.converged:
+            return 0.0
+        return math.inf if self.memory is None else self.memory.promise
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -57,6 +58,17 @@ class Frame:
         gap = tuple(typical_gap(c) or s for c, s in zip(columns, span, strict=True))
         shortest = tuple(min(shortest_period(c) or s, s) for c, s in zip(columns, span, strict=True))
         return Frame(gap, span, tuple(float(c.min()) for c in columns), shortest)
+
+
+_frames: WeakKeyDictionary[Data, Frame] = WeakKeyDictionary()
+
+
+def _frame_of(data: Data) -> Frame:
+    """Return the frame of some rows, measured once for all kernels that are fitted to them."""
+    found = _frames.get(data)
+    if found is None:
+        found = _frames[data] = Frame.of(data.X)
+    return found
 
 
 def may_repeat(column: Array) -> bool:
@@ -240,7 +252,7 @@ class Starts:
         self.expression, self.layout, self.data = expression, layout, data
         self.leaves = list(expression.owners())
         self.copies = _copies(expression) if any(isinstance(leaf, Linear) for leaf in self.leaves) else {}
-        self.frame = Frame.of(data.X)
+        self.frame = _frame_of(data)
         self.known = values_of(expression, layout.held)
         for slot in layout.slots:  # zero is where a correlation was held in a kernel that this one was grown from
             if slot.fitted and isinstance(slot.spec.domain, Share) and not self.known[slot.where].all():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -45,6 +45,8 @@ class Experience:
     widening, growth, settling : deviations are multiplied by widening * horizon^growth * (1 + 8 / rows)^settling,
         the horizon counted in steps: what a few rows say of the parameters is less certain. Numbers estimated from
         rows make the variance of what comes larger by 1 + numbers / rows, so about 0.5 is expected of settling.
+    lean : middles of series above zero are moved up by so many deviations (as fitted, not widened): what grows or fades
+        by per cent bends upwards, and a line through it is too low at its end.
     freedom : of Student's t. series : how many were learned from.
     """
 
@@ -54,6 +56,7 @@ class Experience:
     freedom: float = 30.0
     series: int = 0
     settling: float = 0.0
+    lean: float = 0.0
 
     def widen(self, steps: Array, rows: int) -> Array:
         """Return what standard deviations are multiplied by at each step ahead of a series with that many rows."""
@@ -68,10 +71,13 @@ class Priors:
     sources: tuple[str, ...] = ()
 
     def of(self, step: str, seasonal: bool) -> Experience:
-        """Return the experience for a kind of step ("month", "quarter", "year", "week", "day", "hour", "none")."""
+        """Return the experience for a kind of step ("month", "quarter", "year", "week", "day", "hour", "none").
+
+        Where it is that of another kind, it does not lean: the growth of a year is not that of a month.
+        """
         for name in _candidates(step, seasonal):
             if name in self.steps:
-                return self.steps[name]
+                return self.steps[name] if name.split()[0] == step else replace(self.steps[name], lean=0.0)
         there = ", ".join(self.steps)
         raise InputError(f"these priors know nothing of steps of kind {step!r}; they were learned for {there}")
 
@@ -99,6 +105,7 @@ def to_json(priors: Priors) -> str:
             "widening": round(each.widening, 4),
             "growth": round(each.growth, 4),
             "settling": round(each.settling, 4),
+            "lean": round(each.lean, 4),
             "freedom": round(each.freedom, 2),
             "members": [
                 {
@@ -137,8 +144,8 @@ def _read_experience(plain: Any) -> Experience:
     widening, growth, freedom = float(plain["widening"]), float(plain["growth"]), float(plain["freedom"])
     if not members or widening <= 0 or freedom <= 2:
         raise ValueError("no members, a widening not above zero, or tails too heavy for a variance")
-    settling = float(plain.get("settling", 0.0))  # files of earlier versions have none
-    return Experience(tuple(members), widening, growth, freedom, int(plain["series"]), settling)
+    settling, lean = (float(plain.get(name, 0.0)) for name in ("settling", "lean"))  # earlier versions had none
+    return Experience(tuple(members), widening, growth, freedom, int(plain["series"]), settling, lean)
 
 
 @lru_cache(maxsize=1)

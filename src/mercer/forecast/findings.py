@@ -82,6 +82,11 @@ class Finding:
     change: Change
     surprise: Surprise
 
+    @property
+    def unusual(self) -> bool:
+        """Whether what comes differs by more than its uncertainty, or a value is far from what the others say."""
+        return self.change.strength > 1.0 or abs(self.surprise.deviations) > STRIKING
+
 
 def look_ahead(forecaster: Forecaster, found: pd.DataFrame) -> tuple[Outlook, ...]:
     """Pair every series with its part of what `predict` returned."""
@@ -142,3 +147,18 @@ def choose_unusual(findings: Sequence[Finding], most: int) -> list[int]:
     by_surprise = sorted(range(len(findings)), key=lambda i: -abs(findings[i].surprise.deviations))
     turns = [place for pair in zip(by_change, by_surprise, strict=True) for place in pair]
     return list(dict.fromkeys(turns))[:most]
+
+
+def tabulate(findings: Sequence[Finding], outlooks: Sequence[Outlook]) -> pd.DataFrame:
+    """Return a row of findings for each series, in their order; a share is missing where values are not all above 0."""
+    rows = []
+    for finding, outlook in zip(findings, outlooks, strict=True):
+        last, when = outlook.ahead.iloc[-1], outlook.times[finding.surprise.place]
+        rows.append({
+            "unique_id": finding.name, "values": len(outlook.times), "ds": outlook.ahead.index[-1],
+            "mean": last["mean"], "lower_95": last["lower_95"], "upper_95": last["upper_95"],
+            "change": finding.change.after - finding.change.before, "change_share": finding.change.share,
+            "times_uncertainty": finding.change.strength, "largest_surprise": when,
+            "surprise_deviations": finding.surprise.deviations, "unusual": finding.unusual,
+        })  # fmt: skip
+    return pd.DataFrame(rows)

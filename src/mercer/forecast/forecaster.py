@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,9 @@ from mercer.forecast.reading import Named, Reading, read_series
 from mercer.forecast.scales import scale_called
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_STEPS = 100_000  # of a horizon: a slip such as 1e9 is an error and not a memory of gigabytes
 BANDS = (80, 95)
@@ -75,22 +78,28 @@ class Forecaster(BaseEstimator):
         self.holidays = holidays
         self.n_jobs = n_jobs
 
-    def fit(self, y: Any, X: Any = None) -> Forecaster:
+    def fit(self, y: Any, X: Any = None, *, progress: Callable[[int, int], None] | None = None) -> Forecaster:
         """Fit every series: a pandas Series, an array, or a table with the columns unique_id, ds and y.
 
         X has a row of known causes for every value; `predict` then needs those of the steps to come. Steps may be
-        missing, and times uneven.
+        missing, and times uneven. `progress` is called with how many series are fitted, and how many there are.
         """
         season = self.season if self._automatic else 1  # a kernel that is given counts in steps
         reading = read_series(y, X, season, self.holidays)
         experiences = [self._experience(named) for named in reading.many]
+        found: Iterable[SeriesModel]
         if self.n_jobs in (None, 1) or len(reading.many) == 1:
-            models = [fit_series(n.series, e) for n, e in zip(reading.many, experiences, strict=True)]
+            found = (fit_series(n.series, e) for n, e in zip(reading.many, experiences, strict=True))
         else:
             from joblib import Parallel, delayed
 
             work = (delayed(fit_series)(n.series, e) for n, e in zip(reading.many, experiences, strict=True))
-            models = list(Parallel(n_jobs=self.n_jobs)(work))
+            found = Parallel(n_jobs=self.n_jobs, return_as="generator")(work)
+        models = []
+        for model in found:
+            models.append(model)
+            if progress is not None:
+                progress(len(models), len(reading.many))
         self.reading_ = reading
         self.models_ = {named.name: model for named, model in zip(reading.many, models, strict=True)}
         return self
@@ -238,6 +247,19 @@ class Backtest:
 
     table: pd.DataFrame
     summary: pd.DataFrame
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw the errors by step, and how often the bands held beside how often they should; write it to a file."""
+        from mercer.forecast.pictures import backtest_figure
+        from mercer.report import check_place
+        from mercer.report.plots import save_figure
+
+        if path is not None:
+            check_place(Path(path))
+        figure = backtest_figure(self.summary)
+        if path is not None:
+            save_figure(figure, path)
+        return figure
 
 
 def run_backtest(

@@ -4,8 +4,8 @@ For each member, rounds of expectation-maximisation of a hierarchical model, by 
 the prior's centre is the median of the optima, its variance their spread plus their own uncertainty, both by medians. A
 series without noise, or one that repeats exactly, has variances that are nearly zero, and would move a mean far. Then
 the last steps of every series are held back. The members' weights and how bands grow with the horizon and with fewer
-rows are those under which the values held back are most probable; their widening and tails those with which bands of 80
-and 95 % hold so much.
+rows are those under which the values held back are most probable; how far middles lean is the error that most groups of
+series share; widening and tails are those with which bands of 80 and 95 % hold so much.
 """
 
 from __future__ import annotations
@@ -51,6 +51,11 @@ NORMAL = 1.4826  # standard deviations in a median distance from the median, of 
 SETTLING = 0.5  # what theory expects of it; lengths and kinds of series go together, so an archive alone may mislead
 LEAST_FREEDOM = 2.5  # of Student's t: its variance is there from 2 on
 FREEDOMS = (2.5, 2.75, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0, 60.0)  # tried: from heavy tails to a Gaussian
+LEAN = 0.15  # deviations: how far middles are expected to lean before groups of series agree on more
+LEAST_APART = 0.15  # deviations: groups whose errors agree better than this do so by chance
+MOST_OF_GROUP = 20.0  # series that a group counts for, however many it has: what they share they show once
+LEAST_GROUPS = 3  # that a lean is learned from: two agree too easily
+FARTHEST = 4.0  # deviations: an error beyond is not more evidence of a lean
 BAND_BOUNDS = [(-2.0, 2.0), (-0.5, 0.5), (-2.0, 4.0), (-0.5, 1.5)]  # of log widening, growth, log freedom, settling
 CURVATURE = 1e-3  # step of the free numbers by which a curvature is taken from gradients
 
@@ -61,7 +66,7 @@ class LearningPolicy:
 
     rounds: int = 3  # after these, centres move by less than a fifth of their spread
     least_spread: float = 0.3  # no parameter is known better than to a third of itself
-    origins: int = 3  # of forecasts from each series: from one alone bands are those of the year that came then
+    origins: int = 2  # of forecasts from each series: from one alone bands are those of the year that came then
     least_rows: int = 8  # of a series whose end is held back
     seasons: float = 2.0  # that are left of a series whose end is held back
     most_rows: int = 144  # the last ones of each series: twelve years of months; a prior learns little from more
@@ -83,13 +88,18 @@ def compositions(seasonal: bool) -> list[Member]:
     return members
 
 
-def learn_experience(many: Sequence[Series], horizon: int, policy: LearningPolicy | None = None) -> Experience:
-    """Learn from series with the same kind of step, all with a season or all without."""
+def learn_experience(
+    many: Sequence[Series],
+    horizon: int | Sequence[int],
+    policy: LearningPolicy | None = None,
+    archives: Sequence[int] | None = None,
+) -> Experience:
+    """Learn from series with the same kind of step, all with a season or all without; for the rest see learn_bands."""
     policy = policy or LearningPolicy()
     many = [series.since(policy.most_rows) for series in many]
     members = [learn_member(many, member, policy) for member in compositions(many[0].season > 1)]
     bare = Experience(tuple(members), series=len(many))
-    return learn_bands(many, bare, horizon, policy)
+    return learn_bands(many, bare, horizon, policy, archives)
 
 
 def learn_member(many: Sequence[Series], member: Member, policy: LearningPolicy) -> Member:
@@ -147,26 +157,42 @@ class Held:
     away: Array  # (members, horizon): (value - middle) / deviation on the member's scale
     log_unit: Array  # (members, horizon): log of the slope of the scale over the deviation
     rows: int  # that were fitted
+    group: tuple[int, int] = (0, 1)  # archive and origin: series of a group share what happened in the world then
 
 
-def learn_bands(many: Sequence[Series], bare: Experience, horizon: int, policy: LearningPolicy) -> Experience:
-    """Return the experience with weights, widening and tails from what was held back."""
+def learn_bands(
+    many: Sequence[Series],
+    bare: Experience,
+    horizon: int | Sequence[int],
+    policy: LearningPolicy,
+    archives: Sequence[int] | None = None,
+) -> Experience:
+    """Return the experience with weights, middles, widening and tails from what was held back.
+
+    horizon : how many steps are held back, of each series its own or of all the same.
+    archives : for each series a number of the collection it comes from; all from one without it.
+    """
     bare = replace(bare, members=tuple(replace(member, weight=1.0) for member in bare.members))
+    horizons = [horizon] * len(many) if isinstance(horizon, int) else horizon
     held = []
-    for series in (each.since(policy.most_rows) for each in many):
+    for series, steps, archive in zip(many, horizons, archives or [0] * len(many), strict=True):
+        last = series.since(policy.most_rows)
         for back in range(1, policy.origins + 1):
-            count = len(series.values) - back * horizon
+            count = len(last.values) - back * steps
             if count >= max(policy.least_rows, policy.seasons * series.season + 2 if series.season > 1 else 0):
-                held.append(_hold_back(series.until(count + horizon), count, bare))
+                found = _hold_back(last.until(count + steps), count, bare)
+                held.append(replace(found, group=(archive, back)))
     return bare if len(held) < 3 else fit_bands(held, bare)
 
 
 def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
     """Return the experience under which what was held back is most probable, with bands that hold what they say."""
-    steps = np.arange(1, held[0].away.shape[1] + 1)
+    steps = np.arange(1, max(each.away.shape[1] for each in held) + 1)
     by_evidence = np.array([each.log_weights for each in held])  # (series, members)
-    away, unit = np.array([each.away for each in held]), np.array([each.log_unit for each in held])
+    away, unit = (_pad([each.away for each in held], len(steps)), _pad([each.log_unit for each in held], len(steps)))
     fewer = np.log([[[1 + FEW_ROWS / each.rows]] for each in held])  # (series, 1, 1)
+    groups = [np.array([each.group == group for each in held]) for group in sorted({each.group for each in held})]
+    counts = sum(group * min(1.0, MOST_OF_GROUP / group.sum()) for group in groups)  # of each series
 
     def loss(numbers: Array) -> float:
         """Minus the log density of what was held back, under weak priors."""
@@ -175,7 +201,7 @@ def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
         weights = by_evidence + shares
         weights = weights - logsumexp(weights, axis=1, keepdims=True)
         density = _log_t(away / np.exp(wider), LEAST_FREEDOM + math.exp(numbers[2])) - wider + unit
-        total = float(logsumexp(weights[:, :, None] + density, axis=1).mean(axis=1).sum())
+        total = float(counts @ np.nanmean(logsumexp(weights[:, :, None] + density, axis=1), axis=1))
         bands = numbers[0] ** 2 + (numbers[1] / 0.2) ** 2 + ((numbers[3] - SETTLING) / 0.2) ** 2
         return 0.5 * float(shares @ shares) + 0.5 * float(bands) - total
 
@@ -186,23 +212,45 @@ def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
     members = tuple(
         replace(member, weight=float(share)) for member, share in zip(bare.members, shares / shares.sum(), strict=True)
     )
-    likely = replace(bare, members=members, widening=1.0, growth=float(found[1]), settling=float(found[3]))
     logs = by_evidence + np.log([member.weight for member in members])
+    weights = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+    lean = find_lean(weights, away, groups)
+    likely = replace(bare, members=members, widening=1.0, growth=float(found[1]), settling=float(found[3]), lean=lean)
     wider = np.array([likely.widen(steps, each.rows) for each in held])[:, None, :]
-    return match_shares(likely, np.exp(logs - logsumexp(logs, axis=1, keepdims=True)), away / wider)
+    return match_shares(likely, weights, (away - lean) / wider, groups)
 
 
-def match_shares(likely: Experience, weights: Array, away: Array) -> Experience:
-    """Return the experience whose bands of 80 and of 95 % held so much of what was held back.
+def _pad(many: Sequence[Array], steps: int) -> Array:
+    """Return (series, members, steps), with NaN beyond what was held back of a series."""
+    return np.array([np.pad(each, ((0, 0), (0, steps - each.shape[1])), constant_values=np.nan) for each in many])
+
+
+def find_lean(weights: Array, away: Array, groups: Sequence[Array]) -> float:
+    """Return by how many deviations all middles were too low, as far as the groups of series agree on it.
+
+    Every group says one error, its median: its series went through the same years. With K groups whose errors have the
+    mean m and the variance v the lean is m K / (K + v / LEAN^2), the posterior mean under a Gaussian prior.
+    """
+    errors = np.nanmean(np.einsum("sm,smh->sh", weights, np.clip(away, -FARTHEST, FARTHEST)), axis=1)
+    by_group = np.array([np.median(errors[group]) for group in groups])
+    if len(by_group) < LEAST_GROUPS:
+        return 0.0
+    apart = max(float(by_group.var(ddof=1)), LEAST_APART**2)
+    return float(by_group.mean()) * len(by_group) / (len(by_group) + apart / LEAN**2)
+
+
+def match_shares(likely: Experience, weights: Array, away: Array, groups: Sequence[Array]) -> Experience:
+    """Return the experience whose bands of 80 and of 95 % held so much of what was held back, groups counted alike.
 
     A few series that went astray decide the density of heavy tails, and with it how wide all bands are; how many values
-    lie inside says the same of the others and is not moved by them. away : (series, members, horizon) in deviations.
+    lie inside says the same of the others and is not moved by them. away : (series, members, steps) in deviations.
     """
 
     def inside(freedom: float, widening: float, level: float) -> float:
         narrow = math.sqrt((freedom - 2.0) / freedom)
         below = np.einsum("sm,smh->sh", weights, stdtr(freedom, away / (widening * narrow)))
-        return float(np.mean(np.abs(below - 0.5) < level / 2))
+        within = np.where(np.isnan(below), np.nan, np.abs(below - 0.5) < level / 2)
+        return float(np.mean([np.nanmean(within[group]) for group in groups]))
 
     best = (math.inf, 1.0, 30.0)
     for freedom in FREEDOMS:

@@ -125,13 +125,17 @@ class SeriesModel:
         with one_thread():
             for fitted, weight in zip(self.members, self.weights, strict=True):
                 parts.append(Part(fitted.scale, *fitted.predict(inputs), float(weight)))
-        return mix(parts, self.experience, len(self.series.values))
+        return mix(parts, self.experience, self.series.values)
 
 
-def mix(parts: Sequence[Part], experience: Experience, rows: int) -> Mixture:
-    """Return the forecast of members fitted to that many rows, with the bands that experience says."""
-    wider = experience.widen(np.arange(1.0, len(parts[0].middle) + 1), rows)
-    return Mixture(tuple(replace(part, deviation=wider * part.deviation) for part in parts), experience.freedom)
+def mix(parts: Sequence[Part], experience: Experience, values: Array) -> Mixture:
+    """Return the forecast of members fitted to these values, with the middle and the bands that experience says."""
+    wider = experience.widen(np.arange(1.0, len(parts[0].middle) + 1), len(values))
+    lean = experience.lean if np.all(values > 0) else 0.0  # below zero the same bend goes the other way
+    moved = [
+        replace(part, middle=part.middle + lean * part.deviation, deviation=wider * part.deviation) for part in parts
+    ]
+    return Mixture(tuple(moved), experience.freedom)
 
 
 @lru_cache(maxsize=256)

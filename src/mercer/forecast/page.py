@@ -23,6 +23,7 @@ from mercer.writing import write_text
 MOST_STEPS = 60  # rows of the table of what comes: five years of months
 MOST_SERIES = 2000  # rows of findings: half a megabyte
 MOST_PICTURES = 8  # of unusual series
+USUAL_PICTURES = 2  # where no series is unusual: those that change most, and surprised most
 USAGE = """import mercer
 model = mercer.Forecaster({settings}).fit(series)  # or a table with unique_id, ds and y
 print(model.predict({horizon}, levels=(50, 80, 95)))
@@ -90,6 +91,7 @@ def one_html(forecasts: Forecasts) -> str:
         explanation=explanation,
         findings=[],
         unusual=[],
+        unusual_heading="",
         **_end(forecasts, explanation),
     )
 
@@ -98,8 +100,10 @@ def many_html(forecasts: Forecasts, findings: list[Finding]) -> str:
     """Return the page of many series."""
     target = forecasts.target
     ordered = choose_unusual(findings, len(findings))
+    shown = [place for place in ordered if findings[place].unusual][:MOST_PICTURES]
+    heading = "What is unusual" if shown else "Nothing is unusual: the largest change and the largest surprise"
     unusual = []
-    for number, place in enumerate(ordered[:MOST_PICTURES]):
+    for number, place in enumerate(shown or ordered[:USUAL_PICTURES]):
         outlook, finding = forecasts.outlooks[place], findings[place]
         said = [words.tell_last(outlook, target), words.tell_change(outlook, finding.change, target)]
         said += words.tell_surprise(outlook, finding.surprise)
@@ -119,6 +123,7 @@ def many_html(forecasts: Forecasts, findings: list[Finding]) -> str:
         explanation=None,
         findings=[list_finding(forecasts.outlooks[place], findings[place]) for place in ordered[:MOST_SERIES]],
         unusual=unusual,
+        unusual_heading=heading,
         **_end(forecasts, None),
     )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from mercer.forecast.findings import LEVELS, Outlook
 from mercer.report.view import BLUE, GREY, INK, Paper, draw_points, shorten
@@ -36,6 +38,30 @@ def forecasts_figure(
             _draw(axes, outlook, paper)
             axes.set_title(paper.wrap(outlook.named.name, columns))
             axes.set_ylabel(shorten(target))
+        paper.draw_legend(figure)
+    return figure
+
+
+def backtest_figure(summary: pd.DataFrame, *, width: int = 1200, density: int | None = None) -> Figure:
+    """Draw errors by step, and the share of values inside each band with a dotted line where it should be."""
+    paper, steps = Paper(width, density), summary.index.to_numpy()
+    levels = [name.removeprefix("inside_") for name in summary.columns if name.startswith("inside_")]
+    columns = 1 if paper.narrow else 2
+    with paper.drawing(2, columns, height=0.6) as figure:
+        error, held = figure.axes
+        error.plot(steps, summary["mae"], color=BLUE, marker="o", markersize=4)
+        error.set_ylabel("mean absolute error")
+        error.set_ylim(bottom=0)
+        for level, opacity in zip(levels, np.linspace(1.0, 0.45, len(levels)), strict=True):
+            held.axhline(float(level), color=GREY, linewidth=0.8, linestyle=":")
+            inside = 100.0 * summary[f"inside_{level}"]
+            held.plot(steps, inside, color=BLUE, alpha=opacity, marker="o", markersize=4, label=f"{level} % band")
+        held.set_ylabel("values inside, %")
+        held.set_ylim(0, 105)
+        for axes in figure.axes:
+            axes.set_xlabel("steps ahead")
+            paper.few_ticks(axes)
+            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         paper.draw_legend(figure)
     return figure
 

@@ -24,7 +24,7 @@ from joblib import effective_n_jobs
 
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
-from mercer.fitting.minimise import Clock, OutOfTimeError, Work, run_parallel
+from mercer.fitting.minimise import ONE_THREAD_BELOW, Clock, OutOfTimeError, Work, run_parallel
 from mercer.fitting.periods import in_turn, periods, seasons
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.starts import may_repeat
@@ -63,6 +63,7 @@ from mercer.learners.judging import AUTO, appoint
 from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for, time_evaluation
 from mercer.learners.simplify import simplify
 from mercer.learners.trials import Attempt, Journal, Trials, fingerprint
+from mercer.linalg.threads import one_thread
 
 SHARPENING = 1000  # the rung, in a journal, of a closer bracket of the best: behind all others
 STAGES_BEFORE_GROWTH = 5_000
@@ -547,12 +548,15 @@ class Search:
     def _find_unexplained(self, parent: int) -> dict[int, Array]:
         """Periods of what a kernel cannot predict of a row from the others, in units of what it says about that."""
         fit = self.trials.candidates[parent].full_fit
-        posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.likelihood, self.data)
-        if self.shown is not self.data:  # from the sample to all rows; what it predicts of itself is a small part
-            found = posterior.predict(self.shown.X)
-            return self._periods((self.shown.y - found.mean) / np.sqrt(found.variance + fit.noise))
-        left = posterior.leave_one_out()
-        return self._periods((self.data.y - left.mean) / np.sqrt(left.variance))
+        with one_thread(when=self.shown.count < ONE_THREAD_BELOW):
+            posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.likelihood, self.data)
+            if self.shown is not self.data:  # from the sample to all rows; what it predicts of itself is a small part
+                found = posterior.predict(self.shown.X)
+                error, variance = self.shown.y - found.mean, found.variance + fit.noise
+            else:
+                left = posterior.leave_one_out()
+                error, variance = self.data.y - left.mean, left.variance
+        return self._periods(error / np.sqrt(variance))
 
     # ------------------------------------------------------------------------------------------------------ one level
 
@@ -585,7 +589,8 @@ class Search:
         try:
             for number, rung in enumerate(rungs):
                 so_far = [self.judge.score_so_far(entries[i].task.expression, attempts[i]) for i in running]
-                promoted = promote(so_far, rung)
+                hopes = [self._hope(attempts[i]) for i in running]
+                promoted = promote(so_far, rung, hopes)
                 running = [running[i] for i in promoted]
                 effort = (rung.iterations, rung.starts, number == len(rungs) - 1)
                 data = self.data if rung.sample is None else self._sample(rung.sample)
@@ -603,6 +608,10 @@ class Search:
             for number, (entry, attempt) in enumerate(zip(entries, attempts, strict=True)):
                 if attempt is not None:
                     self._add(line, entry, attempt, depth, number in unfinished, needed)
+
+    def _hope(self, attempt: Attempt | None) -> float:
+        """Return what the score of a candidate may still gain, on all rows."""
+        return math.inf if attempt is None else 2.0 * attempt.hope * self.rows / attempt.runs[0].rows
 
     def _race_by_intervals(
         self, whole: WholeData, line: Line, depth: int, stage: int, entries: Sequence[Entry], race: bool
@@ -623,6 +632,7 @@ class Search:
         rung = Rung(self.policy.interval_iterations, ALL_STARTS, math.inf, 0)
         if race:
             rung = self.racing.rungs(True, self.settings.max_iterations, len(entries), self.data.count)[0]
+            rung = replace(rung, iterations=self.racing.first_steps)
         sample = self.data
         if self.data.count > self.racing.many_rows:
             sample = self._sample(rung.sample or self.racing.sample)

@@ -42,23 +42,30 @@ class Rung:
     sample: int | None = None  # where there are many rows, it runs on this many of them
     at_most: int | None = None  # of those within the margin this many of the best
     starts_margin: float = math.inf  # by how much the log evidence of a start may be behind the best of its candidate
+    close: float = math.inf  # by how much a score may be behind, within the margin, beyond what it may still gain
 
     def without_limits(self) -> Rung:
         """Return the rung with everybody promoted to it, from as many starts."""
-        return replace(self, margin=math.inf, at_most=None, starts_margin=math.inf)
+        return replace(self, margin=math.inf, at_most=None, starts_margin=math.inf, close=math.inf)
 
     def trim(self, attempt: Attempt | None) -> Attempt | None:
-        """Return an attempt without the starts that are too far behind the best of them to go on."""
+        """Return an attempt without the starts that are too far behind the best of them to go on.
+
+        What counts in a score counts half as much in log evidence.
+        """
         if attempt is None:
             return None
-        limit = attempt.runs[0].value + self.starts_margin
-        return replace(attempt, runs=tuple(run for run in attempt.runs if run.value <= limit))
+        best = min(run.value for run in attempt.runs)
+        margins = [min(self.starts_margin, self.close / 2.0 + run.hope) for run in attempt.runs]
+        kept = [run for run, margin in zip(attempt.runs, margins, strict=True) if run.value <= best + margin]
+        return replace(attempt, runs=tuple(kept))
 
 
 @dataclass(frozen=True)
 class RacePolicy:
     """The rungs of a race, by the number of candidates and of rows."""
 
+    first_steps: int = 3  # of all candidates, from every start that promises something after the first of them
     many_rows: int = 450  # above, the first rungs run on a sample: their cost grows with the cube of the rows
     sample: int = 300  # rows that show which could win
     largest_sample: int = 600  # of a long series, on which a search on fewer rows came before
@@ -70,6 +77,9 @@ class RacePolicy:
     # evidence after eight steps, at every level of four series
     afresh_parts: int = 3
     starts_margin: float = 10.0  # log evidence that a start may be behind the best of its candidate, and go on
+    close: float = 6.0  # score that a candidate may be behind beyond what it may still gain, and be promoted
+    close_at_first: float = 30.0  # the same after one step: what it promises is less certain
+    close_on_sample: float = 15.0  # the same where it was seen on fewer rows than it is promoted to
 
     def is_large(self, candidates: int, rows: int) -> bool:
         """Tell whether there are hundreds of candidates on many rows."""
@@ -90,22 +100,28 @@ class RacePolicy:
         if many and series:
             sample = max(self.sample, min(rows // 2, self.largest_sample))
         part = 2 * rows // 3 if series and self.sample <= rows <= self.many_rows else sample
-        first: tuple[Rung, ...] = (Rung(3, ALL_STARTS, math.inf, 0, part),)
+        same = part == sample  # the rows of the second rung
+        first: tuple[Rung, ...] = (
+            Rung(1, ALL_STARTS, math.inf, 0, part),
+            Rung(self.first_steps - 1, ALL_STARTS, math.inf, 10, part, close=self.close_at_first),
+        )
         if large:
             starts = self.grown_starts if many else ALL_STARTS
             first = (
-                Rung(3, starts, math.inf, 0, self.small_sample if many else None),
-                Rung(3, 3, 150.0, self.large_level // 4, sample),
+                Rung(self.first_steps, starts, math.inf, 0, self.small_sample if many else None),
+                Rung(self.first_steps, 3, 150.0, self.large_level // 4, sample),
             )
         rungs = (
             *first,
-            Rung(5, 2, 40.0, 10, sample, starts_margin=self.starts_margin),
-            *((Rung(3, 1, 30.0, 6),) if many else ()),
-            Rung(10, 1, 8.0, finish + 1),
+            Rung(2, 2, 40.0, 6, sample, None, self.starts_margin, self.close if same else self.close_on_sample),
+            Rung(3, 2, 30.0, 6, sample, None, self.starts_margin, self.close),
+            *((Rung(3, 1, 30.0, 6, close=self.close_on_sample),) if many else ()),
+            Rung(10, 1, 8.0, finish + 1, close=self.close),
             Rung(max_iterations, 1, 4.0, finish),
         )
         if self.is_large(candidates, rows):
-            slots = (None, self.large_level // 2, self.large_level // 4, self.large_level // 15, None, None)
+            half, some, few = self.large_level // 2, self.large_level // 4, self.large_level // 15
+            slots = (None, half, some, some, few, None, None)
             rungs = tuple(replace(rung, at_most=most) for rung, most in zip(rungs, slots, strict=True))
         return rungs if race else tuple(rung.without_limits() for rung in rungs)
 
@@ -140,14 +156,19 @@ class RacePolicy:
         return data.take(np.sort(order[chosen]))
 
 
-def promote(scores: Sequence[float], rung: Rung) -> list[int]:
-    """Return who runs the rung, given the scores so far (smaller is better)."""
+def promote(scores: Sequence[float], rung: Rung, hopes: Sequence[float] = ()) -> list[int]:
+    """Return who runs the rung, given the scores so far (smaller is better) and what each may still gain.
+
+    After a few steps the winner may be far behind, and then its next step promises much: on four series with 27 levels
+    it was never more than 4 behind beyond that. Others as far behind, which promise nothing, are at their end.
+    """
     order = np.argsort(scores, kind="stable")
     if not len(order):
         return []
-    limit = scores[order[0]] + rung.margin
-    close = [int(i) for rank, i in enumerate(order) if rank < rung.at_least or scores[i] <= limit]
-    return sorted(close[: rung.at_most])
+    margins = np.minimum(rung.margin, rung.close + np.array(hopes or [math.inf] * len(order)))
+    limits = scores[order[0]] + margins
+    near = [int(i) for rank, i in enumerate(order) if rank < rung.at_least or scores[i] <= limits[i]]
+    return sorted(near[: rung.at_most])
 
 
 # ------------------------------------------------------------------------------------------------------ one candidate
@@ -186,7 +207,7 @@ def advance(
             runs[len(points) :] = [replace(run, afresh=True) for run in runs[len(points) :]]
         else:
             screened = attempt.screened
-            runs = _continue(problem, attempt.runs[:keep], iterations, batch, task.options.until)
+            runs = _continue(problem, attempt.runs[:keep], iterations, batch, task.options.until, anew=last)
         runs = rank(runs)
         fit = problem.conclude(runs, runs[0].point, screened) if last else None
     earlier = attempt.seconds if attempt is not None else 0.0
@@ -232,15 +253,17 @@ def _starting_points(
 
 
 def _continue(
-    problem: Problem, runs: Sequence[Run], iterations: int, batch: Batch | None, until: float | None
+    problem: Problem, runs: Sequence[Run], iterations: int, batch: Batch | None, until: float | None, anew: bool
 ) -> list[Run]:
-    """Carry on the runs that are not at their end; one on other rows begins anew where it stands.
+    """Carry on the runs that are not at their end with what they know; one on other rows begins anew where it stands.
 
+    All of them do where they are to begin `anew`: towards the end a curvature that was measured counts for most.
     Where time ends before all of them are on these rows, those that are count: values on other rows say nothing here.
     """
     result, rows = list(runs), problem.data.count
     going = [i for i, run in enumerate(runs) if not (run.converged and run.rows == rows)]
-    later_runs = descend(problem, [runs[i].point for i in going], iterations, batch, until)
+    memories = [runs[i].memory if runs[i].rows == rows and not anew else None for i in going]
+    later_runs = descend(problem, [runs[i].point for i in going], iterations, batch, until, memories=memories)
     for i, later in zip(going, later_runs, strict=False):  # fewer where time ended
         result[i] = replace(later, evaluations=runs[i].evaluations + later.evaluations, afresh=runs[i].afresh)
     return [run for run in result if run.rows == rows]

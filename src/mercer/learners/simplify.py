@@ -80,9 +80,20 @@ def _simpler_base(leaf: Base, X: Array) -> Iterator[tuple[Base, Step]]:
     relevance = values * span**2 if linear else span / values
     order = [int(place) for place in np.argsort(relevance, kind="stable")]
     idle = [place for place in order[:-1] if relevance[place] < IDLE]
-    for dropped in dict.fromkeys([tuple(order[:1]), tuple(idle)] if idle else [tuple(order[:1])]):
+    for count in _counts_to_drop(len(idle)):
+        dropped = tuple(order[:count])
         columns = tuple(leaf.columns[place] for place in sorted(dropped))
         yield _on_fewer_columns(leaf, dropped), Step("fewer columns", leaf, columns=columns)
+
+
+def _counts_to_drop(idle: int) -> list[int]:
+    """Return how many of the least relevant columns to leave out: one, all that look idle, or all but 1, 2, 4, ...
+
+    A column of a long lengthscale may have a weak, almost linear effect that pays for itself. Were it left out with
+    those that do nothing, their parameters would pay for it.
+    """
+    kept = [0, *(2**power for power in range(idle.bit_length()))]
+    return sorted({1, *(idle - few for few in kept if few < idle)})
 
 
 def _on_fewer_columns(leaf: Base, dropped: tuple[int, ...]) -> Base:

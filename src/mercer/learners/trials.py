@@ -30,14 +30,14 @@ import numpy as np
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError, MercerError, NumericalError
 from mercer.fitting.minimise import Clock, OutOfTimeError, Progress, Report, Work, run_batched, run_parallel
-from mercer.fitting.problem import AtBound, Fit, Run, Trail
+from mercer.fitting.problem import AtBound, Fit, Memory, Run, Trail
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
 from mercer.kernels.algebra import structure
 from mercer.kernels.text import from_json, to_json
 from mercer.learners.contract import Candidate, Learned, Stopped, Weights
 
-VERSION = 5
+VERSION = 6
 Key = tuple[int, int, str]  # stage, rung, candidate
 
 
@@ -59,6 +59,11 @@ class Attempt:
     def log_evidence(self) -> float:
         """The best so far."""
         return -self.runs[0].value
+
+    @property
+    def hope(self) -> float:
+        """The log evidence that it may still gain, by what its starts know about the next step; infinite: not known."""
+        return max(run.hope - (run.value - self.runs[0].value) for run in self.runs)
 
     @property
     def out_of_time(self) -> bool:
@@ -110,7 +115,9 @@ class Trials:
     def note_stop(self, what: str, found: str) -> None:
         """Add a note where the work was stopped."""
         if self.stopped:
-            why = f"the time budget of {self.clock.budget or 0.0:g} s was spent before the {what} had ended"
+            budget, kept = self.clock.budget or 0.0, self.clock.reserve
+            less = f", less {kept:.2g} s for what comes after it," if kept > 0.1 * budget else ""
+            why = f"the time budget of {budget:g} s{less} was spent before the {what} had ended"
             if self.stopped == "request":
                 why = f"the {what} was stopped on request"
             self.notes.append(f"{why}; this is the best {found} found until then")
@@ -236,7 +243,8 @@ class Journal:
             if run.trail is not None and fit is None:
                 walked = np.column_stack([run.trail.values, run.trail.points, run.trail.slopes])
                 trail = b64encode(walked.tobytes()).decode()
-            runs.append({**vars(run), "point": run.point.tolist(), "trail": trail})
+            memory = None if run.memory is None or fit is not None else list(map(_to_plain, run.memory))
+            runs.append({**vars(run), "point": run.point.tolist(), "trail": trail, "memory": memory})
         entry = {**vars(attempt), "runs": runs, "interval": None if bounds is None else [bounds.lower, bounds.upper]}
         if fit is not None:
             entry["fit"] = {**vars(fit), "expression": to_json(fit.expression), "values": fit.values.tolist()}
@@ -286,6 +294,10 @@ def fingerprint(data: Data, settings: dict[str, Any], seed: int) -> str:
     return digest.hexdigest()
 
 
+def _to_plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
 def _read_attempt(entry: dict[str, Any]) -> Attempt:
     fit, runs = entry["fit"], []
     if fit is not None:
@@ -297,6 +309,9 @@ def _read_attempt(entry: dict[str, Any]) -> Attempt:
         if run["trail"] is not None:
             walked = np.frombuffer(b64decode(run["trail"])).reshape(-1, 1 + 2 * len(point))
             trail = Trail(walked[:, 1 : 1 + len(point)], walked[:, 0], walked[:, 1 + len(point) :])
-        runs.append(Run(**{**run, "point": point, "trail": trail}))
+        known = None if run["memory"] is None else Memory(*run["memory"])
+        if known is not None:
+            known = known._replace(slope=np.array(known.slope), curvature=np.array(known.curvature))
+        runs.append(Run(**{**run, "point": point, "trail": trail, "memory": known}))
     found = None if entry["interval"] is None else Interval(*entry["interval"])
     return Attempt(tuple(runs), entry["screened"], entry["seconds"], fit, found, entry["inducing"])

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas
 
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import SMALL, one_thread
+from mercer.linalg.unlocked import factorise_lower, invert_lower, solve_lower
 
 # Fractions of the mean of the diagonal, tried in turn; the first one is "nothing".
 LADDER = (0.0, 1e-10, 1e-8, 1e-6)
@@ -40,8 +41,7 @@ class Factor:
     def solve(self, right: Array) -> Array:
         """Return A^-1 right for a vector or a matrix."""
         with one_thread(when=len(self.lower) < SMALL):
-            solution, _ = lapack.dpotrs(self.lower.T, right, lower=0)
-        return np.asarray(solution.reshape(right.shape))
+            return solve_lower(self.lower, right)
 
     def half_solve(self, right: Array) -> Array:
         """Return L^-1 right."""
@@ -62,8 +62,7 @@ class Factor:
     def into_inverse(self) -> Array:
         """Return A^-1 in the lower triangle, in the memory of the factor, which is lost."""
         with one_thread(when=len(self.lower) < SMALL):
-            inverse, _ = lapack.dpotri(self.lower.T, lower=0, overwrite_c=1)
-        return np.asarray(inverse.T)
+            return invert_lower(self.lower)
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,7 @@ def jitters(scale: Any, least: float = 0.0) -> Iterator[Any]:
 
 def _overwrite(matrix: Array) -> Array | None:
     with one_thread(when=len(matrix) < SMALL):
-        upper, info = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
-    return np.asarray(upper.T) if info == 0 else None
+        return factorise_lower(matrix)
 
 
 LAPACK = Routines(lambda matrix: np.einsum("ii->i", matrix), _overwrite, Factor)

@@ -1,9 +1,14 @@
-"""Linear constraints on inputs: read them, find whether any point satisfies them, and sample the points that do."""
+"""Linear constraints on inputs: read them, find whether any point satisfies them, and sample the points that do.
+
+An equality (the shares of a mixture add up to 1) leaves a flat set without volume: directions are projected onto it,
+and points that left it by a step are pulled back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +21,7 @@ from mercer.kernels.domains import Array
 
 TOLERANCE = 1e-9
 LEAST_ROOM = 1e-6  # of the range of an input; less is an equality in disguise, and nothing can be sampled from it
+PULLS = 30  # projections onto the equalities and the box in turn; rows that need more are few, and are left out
 STARTS = 48  # legal points from which walks begin
 WALKS = 250  # at the same time; more rows than that are taken from the same walks, some steps later
 SOLVER = {"primal_feasibility_tolerance": 1e-10}
@@ -43,6 +49,27 @@ class Polytope:
     def whole(self) -> NDArray[np.bool_]:
         """Which columns have levels."""
         return self.counts > 0
+
+    @property
+    def equal(self) -> NDArray[np.bool_]:
+        """Which constraints are equalities."""
+        return np.asarray(self.lower == self.upper)
+
+    @cached_property
+    def correction(self) -> Array:
+        """By what the columns without levels change, as little as can be, for a unit that an equality is missed by."""
+        return np.asarray(np.linalg.pinv(np.where(self.whole, 0.0, self.matrix[self.equal])).T)
+
+    def flatten(self, directions: Array) -> Array:
+        """Return directions along the equalities, as near as columns without levels can make them."""
+        return directions - directions @ self.matrix[self.equal].T @ self.correction
+
+    def pull(self, rows: Array) -> Array:
+        """Return rows moved onto the equalities and into the box, by projections in turn."""
+        target = self.upper[self.equal]
+        for _ in range(PULLS if len(target) else 0):
+            rows = np.clip(rows - (rows @ self.matrix[self.equal].T - target) @ self.correction, 0.0, 1.0)
+        return rows
 
     def contains(self, rows: Array) -> NDArray[np.bool_]:
         """Tell which rows satisfy the constraints; the box is not looked at."""
@@ -93,11 +120,6 @@ def _read_one(given: Any, inputs: int, where: str) -> list[tuple[Array, float, f
             raise InputError(
                 f"{where} asks for {low:g} <= ... <= {high:g}, which no point satisfies. Correct lb or ub."
             )
-        if low == high:
-            raise InputError(
-                f"{where} is an equality ({low:g} on both sides), which is not supported. "
-                "Leave one input out and compute it from the others in the function."
-            )
         if low > high:
             raise InputError(f"{where} is reversed: {low:g} <= ... <= {high:g}. Exchange lb and ub.")
         if np.isfinite(low) or np.isfinite(high):
@@ -115,12 +137,11 @@ def _to_numbers(given: ArrayLike, what: str) -> Array:
 def find_centre(polytope: Polytope) -> Array:
     """Return the centre of a largest ball of legal points among the continuous columns; refuse an empty set.
 
-    max r such that  lower + r |a| <= a'x <= upper - r |a|  for each row a (|a| over the continuous columns), and
-    r <= x <= 1 - r. Columns with levels take part as whole numbers.
+    max r such that  lower + r |a| <= a'x <= upper - r |a|  for each row a (|a| over the continuous columns; 0 where
+    the row is an equality), and r <= x <= 1 - r. Columns with levels take part as whole numbers.
     """
     size, whole = len(polytope.counts), polytope.whole
-    sides, limits = _one_sided(polytope)
-    norms = np.linalg.norm(np.where(whole, 0.0, sides), axis=1)
+    sides, limits, norms = _one_sided(polytope)
     box = np.eye(size)[~whole]
     zeros, ones = np.zeros(len(box)), np.ones((len(box), 1))
     table = np.block([[sides, norms[:, None]], [box, ones], [-box, ones]])
@@ -132,10 +153,10 @@ def find_centre(polytope: Polytope) -> Array:
         )
     if not whole.all() and found[-1] < LEAST_ROOM:
         raise InputError(
-            "The constraints leave almost no room within the bounds, as an equality would. Relax a constraint, or "
-            "leave one input out and compute it from the others in the function."
+            "The constraints leave almost no room within the bounds. Relax a constraint, or give an input that they "
+            "leave no choice for its one value in the function."
         )
-    return found[:size]
+    return polytope.pull(found[:size])
 
 
 def find_starts(polytope: Polytope, centre: Array) -> Array:
@@ -145,8 +166,8 @@ def find_starts(polytope: Polytope, centre: Array) -> Array:
     """
     rng = np.random.default_rng(0)
     size = len(centre)
-    sides, limits = _one_sided(polytope)
-    margins = 1e-8 * np.linalg.norm(np.where(polytope.whole, 0.0, sides), axis=1)
+    sides, limits, norms = _one_sided(polytope)
+    margins = 1e-8 * norms
     eye = np.eye(size)
     table = np.block([[sides, np.zeros_like(sides)], [eye, -eye], [-eye, -eye]])
     goal = np.concatenate([np.zeros(size), np.ones(size)])
@@ -154,18 +175,20 @@ def find_starts(polytope: Polytope, centre: Array) -> Array:
     for target in rng.random((STARTS, size)):
         found = _solve(goal, table, np.concatenate([limits - margins, target, -target]), polytope.counts)
         if found is not None:
-            starts.append(np.clip(found[:size], 0.0, 1.0))
+            starts.append(polytope.pull(np.clip(found[:size], 0.0, 1.0)))
     rows = np.array(starts)
     legal = polytope.contains(rows)
     legal[0] = True
     return rows[legal]
 
 
-def _one_sided(polytope: Polytope) -> tuple[Array, Array]:
-    """The constraints as rows a'x <= limit."""
+def _one_sided(polytope: Polytope) -> tuple[Array, Array, Array]:
+    """The constraints as rows a'x <= limit, with |a| over the columns without levels; 0 for an equality."""
     high, low = np.isfinite(polytope.upper), np.isfinite(polytope.lower)
     sides = np.vstack([polytope.matrix[high], -polytope.matrix[low]])
-    return sides, np.concatenate([polytope.upper[high], -polytope.lower[low]])
+    norms = np.linalg.norm(np.where(polytope.whole, 0.0, sides), axis=1)
+    norms[np.concatenate([polytope.equal[high], polytope.equal[low]])] = 0.0
+    return sides, np.concatenate([polytope.upper[high], -polytope.lower[low]]), norms
 
 
 def _solve(goal: Array, table: Array, limits: Array, counts: Array) -> Array | None:
@@ -215,7 +238,8 @@ def _take_steps(polytope: Polytope, starts: Array, rows: Array, steps: int, rng:
         if len(free):
             single = np.zeros_like(rows)
             single[np.arange(count), rng.choice(free, size=count)] = 1.0
-            for directions in (single, rng.standard_normal((count, len(starts))) @ spread):
+            for proposed in (single, rng.standard_normal((count, len(starts))) @ spread):
+                directions = polytope.flatten(proposed)
                 low, high = _find_chord(polytope, rows, directions)
                 moves = low + (high - low) * rng.random(count)
                 rows = np.clip(rows + moves[:, None] * directions, 0.0, 1.0)
@@ -230,6 +254,7 @@ def _move_levels(polytope: Polytope, rows: Array, rng: np.random.Generator) -> A
     for _ in range(2):
         chosen = rng.choice(columns, size=count)
         directions[np.arange(count), chosen] = rng.choice([-1.0, 1.0], size=count) / polytope.counts[chosen]
+    directions = polytope.flatten(directions)
     low, high = _find_chord(polytope, rows, directions)
     least, most = np.ceil(low - 1e-6), np.floor(high + 1e-6)
     moves = np.floor(least + (most - least + 1.0) * rng.random(count))

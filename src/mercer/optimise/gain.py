@@ -59,7 +59,7 @@ def extrapolate_record(y: Array) -> float:
 
 
 def see_gain(model: Belief, space: Space, X: Array, y: Array, rng: np.random.Generator, noisy: bool = False) -> float:
-    """Return E[f(best) - min f] in units of y, each additive part sampled on its own.
+    """Return E[f(best) - min f] in units of y, each additive part sampled on its own where no constraint ties them.
 
     The parts of one function are correlated given the data; differences from the best trial hardly are, as the unknown
     level of each part cancels in them.
@@ -69,26 +69,27 @@ def see_gain(model: Belief, space: Space, X: Array, y: Array, rng: np.random.Gen
     surrogate = model.draw(X, y, None)
     best = X[find_best(space, X, surrogate.predict(X).mean if noisy else y)]
     total = np.zeros(SAMPLES)
-    for part in surrogate.parts:
+    for part in surrogate.parts if space.constraints is None else (None,):
         total += _sample_gain(surrogate, part, _candidates(space, part, X, y, best, rng), rng)
     value = float(surrogate.predict(best[None]).mean[0])
     reached = model.target.backward(value - total)
     return max(0.0, float(np.mean(model.target.backward(np.array(value)) - reached)))
 
 
-def _candidates(space: Space, part: Part, X: Array, y: Array, best: Array, rng: np.random.Generator) -> Array:
-    """Return rows that differ from the best one in the inputs of a part; the best one comes first."""
-    columns = list(part.columns)
-    rows = np.tile(best, (POINTS, 1))
+def _candidates(space: Space, part: Part | None, X: Array, y: Array, best: Array, rng: np.random.Generator) -> Array:
+    """Return rows that differ from the best one in the inputs of a part, or in all; the best one comes first."""
     drawn = space.sample(POINTS, rng)
     near = X[np.argsort(y)[:10]]
     local = near[rng.integers(len(near), size=POINTS // 2)] + 0.1 * rng.standard_normal((POINTS // 2, X.shape[1]))
-    drawn[: POINTS // 2] = space.snap(local)
+    local = space.legalise(local)
+    drawn[: len(local)] = local
+    columns = slice(None) if part is None else list(part.columns)
+    rows = np.tile(best, (POINTS, 1))
     rows[1:, columns] = drawn[1:, columns]
     return np.asarray(rows)
 
 
-def _sample_gain(surrogate: FunctionModel, part: Part, rows: Array, rng: np.random.Generator) -> Array:
-    """Draw f_g at rows given the trials; return f_g(first) - min f_g of every draw."""
+def _sample_gain(surrogate: FunctionModel, part: Part | None, rows: Array, rng: np.random.Generator) -> Array:
+    """Draw f, or its part f_g, at rows given the trials; return f(first) - min f of every draw."""
     drawn = surrogate.sample(rows, SAMPLES, rng, part)
     return np.zeros(SAMPLES) if drawn is None else np.asarray(drawn[0] - drawn.min(axis=0))

@@ -93,8 +93,7 @@ def screen(task: ProposalTask) -> Array:
         wide + 0.1 * some * rng.standard_normal(wide.shape),
         near + 1e-3 * rng.standard_normal(near.shape),
     ])  # fmt: skip
-    drawn = space.snap(drawn)
-    return np.concatenate([space.sample(policy.screened, rng), drawn[space.satisfies(drawn)]])
+    return np.concatenate([space.sample(policy.screened, rng), space.legalise(drawn)])
 
 
 def _climb(task: ProposalTask, criterion: Criterion, starts: Array) -> Array:
@@ -134,7 +133,6 @@ def _climb_inside(task: ProposalTask, criterion: Criterion, rows: Array) -> Arra
     for _ in range(2 * task.policy.rounds):
         top = rows[np.argsort(-values)[: task.policy.starts]]
         steps = np.repeat(top, task.policy.points, axis=0)
-        steps = space.snap(steps + width * task.rng.standard_normal(steps.shape))
-        rows = np.concatenate([top, steps[space.satisfies(steps)]])
+        rows = np.concatenate([top, space.legalise(steps + width * task.rng.standard_normal(steps.shape))])
         values, width = value_rows(task, criterion, rows), 0.7 * width
     return np.asarray(rows[int(np.argmax(values))])

@@ -261,8 +261,8 @@ class Optimizer:
         Once nearly all is known only hopeless places teach anything: then a row will do that merely differs.
         """
         widths = 10.0 ** self._rng.uniform(-2.0, -0.5, size=(ELSEWHERE, 1))
-        steps = self.space.snap(proposal.row + widths * self._rng.standard_normal((ELSEWHERE, self.space.width)))
-        rows = np.concatenate([self.space.sample(ELSEWHERE, self._rng), steps[self.space.satisfies(steps)]])
+        steps = self.space.legalise(proposal.row + widths * self._rng.standard_normal((ELSEWHERE, self.space.width)))
+        rows = np.concatenate([self.space.sample(ELSEWHERE, self._rng), steps])
         rows = rows[is_new(np.array([trial.row for trial in self._trials]), rows)]
         if not len(rows):
             return proposal

@@ -461,6 +461,11 @@ class Space:
             raise InputError("There are no constraints.")
         matrix, lower, upper = found[0][:, numbers], found[1], found[2]
         many = steps > COUNTED_LEVELS
+        if matrix[np.ix_(lower == upper, many)].any():
+            raise InputError(
+                f"An equality on a whole number with more than {COUNTED_LEVELS:,} levels is not supported. Give it a "
+                "pair of bounds and round it in the function, or relax the equality."
+            )
         margin = np.abs(matrix[:, many]) @ (0.5 / steps[many])  # room for rounding to a level
         return numbers, Polytope(matrix, lower + margin, upper - margin, np.where(many, 0.0, steps))
 
@@ -468,6 +473,15 @@ class Space:
     def _starts(self) -> Array:
         polytope = self.polytope[1]
         return find_starts(polytope, find_centre(polytope))
+
+    def legalise(self, rows: Array) -> Array:
+        """Return the nearest legal rows to some others; those that still break a constraint are left out."""
+        if self.constraints is not None and self.polytope[1].equal.any():
+            numbers, polytope = self.polytope
+            rows = self.snap(rows)  # whole numbers keep their levels while the others are pulled
+            rows[:, numbers] = polytope.pull(rows[:, numbers])
+        rows = self.snap(rows)
+        return rows[self.satisfies(rows)]
 
     def is_outside(self, row: Array) -> list[str]:
         """Return the names of the inputs that lie outside their bounds."""

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 # The page shows one of two drawings of each picture: (class, width in pixels, pixels for an inch).
 SIZES = (("wide", 760, 104), ("narrow", 358, 96))
 QUESTIONS = {
-    "trend": "Does it rise or fall?", "season": "Is there a season?", "inputs": "What matters most?",
+    "trend": "Does it rise or fall?", "change": "Does it jump?", "season": "Is there a season?",
+    "inputs": "What matters most?",
     "next": "What comes next?", "certain": "How certain is that?", "unusual": "What is unusual?",
 }  # fmt: skip
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch")

@@ -45,6 +45,7 @@ MARKS = {
 }  # fmt: skip
 MARKS_AMONG_NUMBERS = MARKS | {"none"}  # which may be a category of its own
 YEARS = (1500, 2200)
+YEARS_BY_NAME = (1000, 2999)  # in a column that is called year: growth rings, climate
 YEAR_WORDS = {"year", "years", "yr", "yrs", "fy", "jahr", "jahre", "annee", "année", "ano", "año", "anno", "jaar", "år"}
 DATE_WORDS = YEAR_WORDS | {"date", "day", "month", "period", "time", "when", "datum", "monat", "mois", "ym", "yyyymm"}
 UNIX_WORDS = {"timestamp", "unix", "epoch"}
@@ -310,13 +311,14 @@ def read_digits(name: str, values: NDArray[np.float64], options: KindOptions, ki
             return ReadColumn("date", seconds.array, (written,))
     steps = np.diff(present)
     counts_up = len(present) >= FEW and bool(np.all(steps == 1)) and present[0] >= 1800 and present[-1] <= 2100
-    if _within(present) and (words & YEAR_WORDS or kind == "date" or counts_up):
+    called = bool(words & YEAR_WORDS) and _within(present, YEARS_BY_NAME)
+    if called or (_within(present) and (kind == "date" or counts_up)):
         return ReadColumn("date", _from_months(values * 12), (Decision("years", columns=(name,)),))
     return None
 
 
-def _within(years: NDArray[np.float64]) -> bool:
-    return bool(np.all((years >= YEARS[0]) & (years <= YEARS[1])))
+def _within(years: NDArray[np.float64], ends: tuple[int, int] = YEARS) -> bool:
+    return bool(np.all((years >= ends[0]) & (years <= ends[1])))
 
 
 def _from_months(counts: NDArray[np.float64]) -> NDArray[np.datetime64]:
