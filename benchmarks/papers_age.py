@@ -1,7 +1,8 @@
 """When a part of the package last changed what it does: what was measured before that is old.
 
 By git, but for what changes nothing: comments, docstrings, imports, and code that a commit moves from one file to
-another as it is. Everything else counts, also a new name: what is not surely the same is a change.
+another as it is. Everything else counts, also a new name: what is not surely the same is a change. A change on a branch
+counts from when it was merged: what was measured in between may have been measured without it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 def last_change(parts: tuple[str, ...], root: Path = ROOT) -> str:
     """Return when some files last changed what they do, as UTC; "" where git does not know."""
     paths, commit = set(parts), "HEAD"
-    while line := git(root, "log", "-1", "--date=format-local:%Y-%m-%d %H:%M", "--format=%H %ad", commit, "--", *paths):
+    newest = ("log", "-1", "--first-parent", "--date=format-local:%Y-%m-%d %H:%M", "--format=%H %ad")
+    while line := git(root, *newest, commit, "--", *paths):
         found, _, date = line.strip().partition(" ")
         before = f"{found}^"
         if not git(root, "rev-parse", "--verify", "--quiet", before):  # the first commit of all

@@ -19,6 +19,7 @@ from mercer.explain.checks import (
     linear_dependence,
 )
 from mercer.explain.claims import Claim
+from mercer.explain.classes import ColumnCost, share_costs
 from mercer.explain.components import Horizon, find_direction, find_horizon
 from mercer.explain.gathering import Curves, covariance_of, gather, share_out
 from mercer.explain.jumps import find_jumps
@@ -450,6 +451,16 @@ def test_columns_count_the_same_only_where_shuffling_them_costs_the_same() -> No
     assert shares == {"size": pytest.approx(1.0, abs=0.1), "colour": pytest.approx(0.0, abs=0.1)}
     assert explanation.relevance_sentence.startswith("What counts most: size; shuffled between rows left out, it puts ")
     assert "fixed" not in explanation.headline
+
+
+def test_a_column_whose_cost_may_be_chance_is_neither_counted_nor_called_idle() -> None:
+    costs = (ColumnCost("dose", 0.17, 0.05), ColumnCost("load", 0.03, 0.03), ColumnCost("speed", 0.0, 0.02))
+    shares = share_costs(costs)
+    assert [(each.column, each.share) for each in shares] == [("dose", 1.0), ("speed", 0.0)]
+    model = mercer.KernelSVC("linear").fit([[0.0], [1.0], [2.0], [3.0]] * 5, [0, 0, 1, 1] * 5)
+    sentence = replace(model.explain(), costs=costs, relevance=shares).relevance_sentence
+    assert "Next to nothing comes from speed." in sentence
+    assert sentence.endswith("These rows are too few to tell whether load counts.")
 
 
 def test_no_column_is_said_to_count_that_costs_nothing_to_shuffle() -> None:

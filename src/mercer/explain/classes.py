@@ -48,6 +48,11 @@ class ColumnCost:
         """The cost, or zero where it may be chance or is next to nothing."""
         return self.cost if self.cost >= max(NO_COST, CLEARLY * self.error) else 0.0
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the cost is more than next to nothing, and may yet be chance."""
+        return self.cost >= NO_COST and not self.clear
+
 
 @dataclass(frozen=True)
 class ClassExplanation:
@@ -126,7 +131,11 @@ class ClassExplanation:
             f"{percent(costs[top.column])} more of them into a wrong class."
         )
         text += f" Then {list_names(others)}." if others else ""
-        return f"{text} Next to nothing comes from {list_names(idle[:5])}." if idle else text
+        text += f" Next to nothing comes from {list_names(idle[:5])}." if idle else ""
+        doubtful = [each.column for each in self.costs if each.in_doubt]
+        if not doubtful:
+            return text
+        return f"{text} These rows are too few to tell whether {' or '.join(doubtful[:5])} counts."
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON types only."""
@@ -171,7 +180,6 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
     tables = _places(columns)
     varying = {name: places for name, places in tables.items() if np.ptp(training.X[:, places], axis=0).any()}
     costs = _shuffle(fitted, varying)
-    total = sum(each.clear for each in costs)
     plan = fitted.plan
     given = fitted.options["kernel"] if plan is None else plan.kernel
     name = given if isinstance(given, str) else type(given).__name__
@@ -188,7 +196,7 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
         error=float(1.0 - np.trace(confusion) / max(1, confusion.sum())),
         error_of_most_common=float(1.0 - counts.max() / counts.sum()),
         confusion=tuple(tuple(int(n) for n in row) for row in confusion),
-        relevance=tuple(ColumnRelevance(each.column, each.clear / total) for each in costs) if total > 0 else (),
+        relevance=share_costs(costs),
         functionals=explain_functionals(kernel, columns, names, narrator),
         kernel=kernel.text(4, names),
         kernel_exact=kernel.text(None, names),
@@ -200,6 +208,14 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
         costs=costs,
         chosen=None if plan is None else tell_choice(plan, narrator, fitted.seconds),
     )
+
+
+def share_costs(costs: Sequence[ColumnCost]) -> tuple[ColumnRelevance, ...]:
+    """Return the shares of the columns that count or do not; those in doubt have none. Empty where no column counts."""
+    total = sum(each.clear for each in costs)
+    if total <= 0.0:
+        return ()
+    return tuple(ColumnRelevance(each.column, each.clear / total) for each in costs if not each.in_doubt)
 
 
 def _places(columns: Sequence[Column]) -> dict[str, list[int]]:
