@@ -164,6 +164,17 @@ def test_a_horizon_is_a_number_of_steps(quarterly: mercer.Forecaster, horizon: o
         quarterly.predict(horizon)
 
 
+def test_of_many_series_those_with_zeros_are_left_out_where_all_must_be_positive() -> None:
+    values = np.concatenate([np.linspace(3, 9, 12), np.linspace(0, 5, 12)])
+    long = pd.DataFrame({"unique_id": np.repeat(["above", "zero"], 12), "ds": np.tile(np.arange(12), 2), "y": values})
+    with pytest.warns(DataWarning, match="left out, because positive is for values above zero: zero"):
+        model = mercer.Forecaster(positive=True).fit(long)
+    assert model.series_ == ("above",)
+    assert model.predict(3).shape == (3, 5)
+    with pytest.raises(InputError, match="positive=True is for values above zero, and series 'zero' has 0"):
+        mercer.Forecaster(positive=True).fit(long[long["unique_id"] == "zero"])
+
+
 def test_bad_input_costs_a_sentence(quarterly: mercer.Forecaster) -> None:
     dates = pd.to_datetime(["2020-01-01", "2020-02-01", "2020-02-01"])
     with pytest.raises(InputError, match="two values for 2020-02-01"):

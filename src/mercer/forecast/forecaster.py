@@ -20,7 +20,7 @@ from mercer.forecast.effects import Effect, find_effects
 from mercer.forecast.experience import Experience, Member, read_priors
 from mercer.forecast.future import coming_times, read_future
 from mercer.forecast.model import SeriesModel, fit_series
-from mercer.forecast.reading import Named, Reading, read_series
+from mercer.forecast.reading import Named, Reading, keep_positive, read_series
 from mercer.forecast.scales import scale_called
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -86,6 +86,8 @@ class Forecaster(BaseEstimator):
         """
         season = self.season if self._automatic else 1  # a kernel that is given counts in steps
         reading = read_series(y, X, season, self.holidays)
+        if self.positive and self._automatic:
+            reading = keep_positive(reading)
         experiences = [self._experience(named) for named in reading.many]
         found: Iterable[SeriesModel]
         if self.n_jobs in (None, 1) or len(reading.many) == 1:
@@ -111,17 +113,11 @@ class Forecaster(BaseEstimator):
     def _experience(self, named: Named) -> Experience:
         """Return the members for a series: those of experience, or the kernel that was given."""
         if self._automatic:
-            experience = read_priors(self.priors).of(named.calendar.kind, named.series.season > 1)
-            return self._keep_positive(named, experience) if self.positive else experience
+            found = read_priors(self.priors).of(named.calendar.kind, named.series.season > 1)
+            kept = tuple(m for m in found.members if scale_called(m.scale).positive or not self.positive)
+            return replace(found, members=kept)
         text = self.kernel.text() if isinstance(self.kernel, Expression) else str(self.kernel)
         return Experience((Member("level", text, LearnedPrior(())),))
-
-    def _keep_positive(self, named: Named, experience: Experience) -> Experience:
-        """Return the members whose forecasts stay above zero."""
-        if not np.all(named.series.values > 0):
-            called = f"series '{named.name}'" if named.name else "y"
-            raise InputError(f"positive=True is for values above zero, and {called} has {named.series.values.min():g}")
-        return replace(experience, members=tuple(m for m in experience.members if scale_called(m.scale).positive))
 
     @property
     def series_(self) -> tuple[str, ...]:

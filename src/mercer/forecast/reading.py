@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,21 @@ def read_series(y: Any, X: Any, season: int | None, country: str | None = None) 
     for note in notes[:3]:
         warnings.warn(note, DataWarning, stacklevel=4)
     return Reading(tuple(many), causes, tuple(notes), long, country, holidays)
+
+
+def keep_positive(reading: Reading) -> Reading:
+    """Leave out series with values of zero or below, with a remark; where none is left, refuse."""
+    kept = tuple(named for named in reading.many if np.all(named.series.values > 0))
+    if len(kept) == len(reading.many):
+        return reading
+    others = [named for named in reading.many if named not in kept]
+    if not kept:
+        called = f"series '{others[0].name}'" if others[0].name else "y"
+        least = others[0].series.values.min()
+        raise InputError(f"positive=True is for values above zero, and {called} has {least:g}")
+    note = f"left out, because positive is for values above zero: {_list([named.name for named in others])}"
+    warnings.warn(note, DataWarning, stacklevel=4)
+    return replace(reading, many=kept, notes=(*reading.notes, note))
 
 
 def _add_holidays(frame: pd.DataFrame, country: str) -> tuple[Holiday, ...]:
