@@ -78,12 +78,16 @@ FORMS = tuple(
         rf"{_NAME}\s+{_DAY}(?:st|nd|rd|th)?,?\s+{_YEAR}{_TIME}",  # January 31, 1949
         rf"{_YEAR}[-/\s]{_NAME}(?:[-/\s]{_DAY}{_TIME})?",  # 1949 Jan, 1949-Jan-31
         rf"{_YEAR}[-\s]?Q(?P<quarter>[1-4])",  # 1949Q1
-        rf"Q(?P<quarter>[1-4])[-\s]?{_YEAR}",  # Q1 1949
+        rf"Q(?P<quarter>[1-4])[-/\s]?{_YEAR}",  # Q1 1949
         rf"(?P<first>\d{{1,2}})(?P<mark>[-/.])(?P<then>\d{{1,2}})(?P=mark){_SHORT}{_TIME}",  # 01/02/50
         rf"{_NAME}(?:[-/]|\s?')\s*{_SHORT}",  # Jan-49
         rf"{_DAY}[-/\s]{_NAME}[-/\s]{_SHORT}{_TIME}",  # 31-Jan-49
         rf"{_YEAR}-?W(?P<week>\d{{2}})(?:-?(?P<weekday>[1-7]))?",  # 1949-W05: its Monday
         rf"{_YEAR}M(?P<month>\d{{2}})",  # 1949M01
+        rf"(?P<quarter>[1-4])Q[-/\s]?{_YEAR}",  # 1Q1949
+        rf"(?P<quarter>[1-4])Q[-/\s']?{_SHORT}",  # 1Q49
+        rf"Q(?P<quarter>[1-4])[-/\s']{_SHORT}",  # Q1 49, Q1'49
+        rf"{_YEAR}年(?P<month>\d{{1,2}})月(?:{_DAY}日)?",  # 1949年1月31日
     )
 )
 _LONG_FIELDS, _SHORT_FIELDS = FORMS[2], FORMS[10]
