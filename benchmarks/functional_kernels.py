@@ -35,28 +35,35 @@ JITTER = 1e-6
 class FunctionalKernel:
     """FKL on columns that lie between 0 and 1; the target is standardised inside."""
 
-    def __init__(self, kind: Literal["shared", "separate"] = "shared", rounds: int = ROUNDS, seed: int = 0) -> None:
-        self.kind, self.rounds = kind, rounds
+    def __init__(
+        self,
+        kind: Literal["shared", "separate"] = "shared",
+        rounds: int = ROUNDS,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.kind, self.rounds, self.device = kind, rounds, device
         self.rng = np.random.default_rng(seed)
         w = np.linspace(0.0, HIGHEST, FREQUENCIES)
         near = math.sqrt(3.0) * np.abs(w[:, None] - w[None, :]) / SMOOTH
         covariance = (1.0 + near) * np.exp(-near) + JITTER * np.eye(len(w))
-        self.root = torch.tensor(np.linalg.cholesky(covariance))
-        self.w = torch.tensor(w)
+        self.root = self._tensor(np.linalg.cholesky(covariance))
+        self.w = self._tensor(w)
         steps = np.full(len(w), w[1])
         steps[[0, -1]] *= 0.5
-        self.table = torch.tensor(steps[:, None] * np.cos(2.0 * np.pi * np.outer(w, np.linspace(0, 1, DISTANCES))))
+        self.table = self._tensor(steps[:, None] * np.cos(2.0 * np.pi * np.outer(w, np.linspace(0, 1, DISTANCES))))
 
     def fit(self, X: Array, y: Array) -> FunctionalKernel:
         """Learn from rows; `X` within [0, 1]."""
         self.X, self.level, self.spread = X, float(y.mean()), float(y.std()) or 1.0
-        self.target = torch.tensor((y - self.level) / self.spread)
-        first, second = self.pairs = np.triu_indices(len(X), 1)
-        self.places = _places(X[first] - X[second])
+        self.target = self._tensor((y - self.level) / self.spread)
+        first, second = np.triu_indices(len(X), 1)
+        self.pairs = self._tensor(first), self._tensor(second)
+        self.places = self._places(X[first] - X[second])
         columns = X.shape[1]
-        self.z = torch.tensor(self.rng.standard_normal((columns, FREQUENCIES)) * 0.1)
+        self.z = self._tensor(self.rng.standard_normal((columns, FREQUENCIES)) * 0.1)
         lengths = 1 if self.kind == "shared" else columns
-        self.free = torch.tensor([math.log(0.4)] * lengths + [0.0, math.log(0.05)], dtype=torch.float64)
+        self.free = self._tensor(np.array([math.log(0.4)] * lengths + [0.0, math.log(0.05)]))
         self.free.requires_grad_()
         optimiser, self.kept = torch.optim.Adam([self.free], lr=RATE), []
         for number in range(self.rounds):
@@ -82,13 +89,13 @@ class FunctionalKernel:
     def _predictive(self, z: Tensor, free: Tensor, X: Array, y: Array) -> Array:
         lines, variance, noise = self._kernels(z, free)
         root = torch.linalg.cholesky(self._gram(lines, variance, noise))
-        across = variance * _product(lines, _places(X[:, None, :] - self.X[None, :, :]))
+        across = variance * _product(lines, self._places(X[:, None, :] - self.X[None, :, :]))
         solved = torch.linalg.solve_triangular(root, across.T, upper=False)
         mean = solved.T @ torch.linalg.solve_triangular(root, self.target[:, None], upper=False)[:, 0]
         spread = (variance - (solved**2).sum(dim=0)).clamp_min(0.0) + noise
-        error = torch.tensor((y - self.level) / self.spread) - mean
+        error = self._tensor((y - self.level) / self.spread) - mean
         logs = -0.5 * (error**2 / spread + torch.log(2.0 * math.pi * spread)) - math.log(self.spread)
-        return np.asarray(logs.numpy())
+        return np.asarray(logs.cpu().numpy())
 
     def _kernels(self, z: Tensor, free: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return k at even distances for every column (rows), the variance and the noise."""
@@ -98,23 +105,23 @@ class FunctionalKernel:
         return lines / lines[:, :1], free[-2].exp(), free[-1].exp()
 
     def _gram(self, lines: Tensor, variance: Tensor, noise: Tensor) -> Tensor:
-        above = torch.zeros((len(self.target), len(self.target)), dtype=lines.dtype)
+        above = torch.zeros((len(self.target), len(self.target)), dtype=lines.dtype, device=lines.device)
         above[self.pairs] = variance * _product(lines, self.places)
         # straight lines between distances are no exact kernel: a little more on the diagonal
-        diagonal = (variance + noise + 1e-4 * variance) * torch.eye(len(self.target), dtype=lines.dtype)
+        diagonal = (variance + noise + 1e-4 * variance) * torch.eye(len(above), dtype=lines.dtype, device=lines.device)
         return above + above.T + diagonal
 
     def _log_evidence(self, z: Tensor) -> Tensor:
         lines, variance, noise = self._kernels(z, self.free)
         root, failed = torch.linalg.cholesky_ex(self._gram(lines, variance, noise))
         if int(failed):
-            return torch.tensor(-1e10, dtype=torch.float64) * self.free.sum() ** 0
+            return -1e10 * self.free.sum() ** 0
         solved = torch.linalg.solve_triangular(root, self.target[:, None], upper=False)
         return -0.5 * (solved**2).sum() - root.diagonal().log().sum() - 0.5 * len(solved) * math.log(2.0 * math.pi)
 
     def _slice(self) -> Tensor:
         """Return the next draws by elliptical slice sampling: the prior of z is standard normal."""
-        other = torch.tensor(self.rng.standard_normal(self.z.shape))
+        other = self._tensor(self.rng.standard_normal(self.z.shape))
         bar = float(self._log_evidence(self.z)) + math.log(self.rng.random())
         angle = self.rng.uniform(0.0, 2.0 * math.pi)
         low, high = angle - 2.0 * math.pi, angle
@@ -126,15 +133,17 @@ class FunctionalKernel:
             angle = self.rng.uniform(low, high)
         return self.z
 
+    def _places(self, differences: Array) -> list[tuple[Tensor, Tensor]]:
+        """Return for every column (the last axis) between which distances pairs lie, and how far from the first."""
+        found = []
+        for column in range(differences.shape[-1]):
+            at = np.clip(np.abs(differences[..., column]), 0.0, 1.0) * (DISTANCES - 1)
+            first = np.minimum(at.astype(np.int64), DISTANCES - 2)
+            found.append((self._tensor(first), self._tensor(at - first)))
+        return found
 
-def _places(differences: Array) -> list[tuple[Tensor, Tensor]]:
-    """Return for every column (the last axis) between which distances pairs of rows lie, and how far from the first."""
-    found = []
-    for column in range(differences.shape[-1]):
-        at = np.clip(np.abs(differences[..., column]), 0.0, 1.0) * (DISTANCES - 1)
-        first = np.minimum(at.astype(np.int64), DISTANCES - 2)
-        found.append((torch.tensor(first), torch.tensor(at - first)))
-    return found
+    def _tensor(self, values: Array) -> Tensor:
+        return torch.tensor(values, device=self.device)
 
 
 def _product(lines: Tensor, places: list[tuple[Tensor, Tensor]]) -> Tensor:

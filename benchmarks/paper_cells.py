@@ -117,11 +117,12 @@ def printed_regression(folder: Path, name: str, split: int, **changes: Any) -> F
     return {"nll": -float(model.log_density(Z, t).sum()), "rmse": rmse, "log_evidence": model.log_evidence_}
 
 
-def functional_kernel(folder: Path, name: str, split: int, kind: Any) -> Found:
+def functional_kernel(folder: Path, name: str, split: int, kind: Any, device: str) -> Found:
     from benchmarks.functional_kernels import FunctionalKernel
 
     X, Z, y, t = scaled_split(folder, name, split)
-    return {"nll": -float(FunctionalKernel(kind, seed=SEED).fit(X, y).log_density(Z, t).sum())}
+    model = FunctionalKernel(kind, seed=SEED, device=device).fit(X, y)
+    return {"nll": -float(model.log_density(Z, t).sum()), "device": device}
 
 
 def runtime_shares(folder: Path, name: str) -> Found:
@@ -174,7 +175,7 @@ def printed_surface(folder: Path, settings: str) -> Found:
 
 
 def all_cells(folder: Path, device: str = "cpu") -> Cells:
-    """Return every cell: name -> call without arguments; `device` is that of mixtures and searches."""
+    """Return every cell: name -> call without arguments; `device`: of mixtures, searches and functional kernels."""
     cells: Cells = {
         "kernels": figures.printed_kernels,
         "features": figures.printed_features,
@@ -197,7 +198,7 @@ def all_cells(folder: Path, device: str = "cpu") -> Cells:
             cells[f"bbb/{name}/{split}"] = partial(bayes_by_backprop, folder, name, split)
         for name in TABLES:
             for kind in ("shared", "separate"):
-                cells[f"fkl-{kind}/{name}/{split}"] = partial(functional_kernel, folder, name, split, kind)
+                cells[f"fkl-{kind}/{name}/{split}"] = partial(functional_kernel, folder, name, split, kind, device)
             for definite in ("clip", "flip"):
                 call = partial(printed_regression, folder, name, split, definite=definite)
                 cells[f"alpha-{definite}/{name}/{split}"] = call
@@ -283,7 +284,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--cells", nargs="+", default=[], help="names, or patterns such as 'bbb/yacht/*'")
-    parser.add_argument("--device", default="cpu", help="of spectral mixtures and searches: cpu or cuda")
+    parser.add_argument("--device", default="cpu", help="of mixtures, searches and functional kernels: cpu or cuda")
     parser.add_argument("--merge", type=Path, help="add the cells of another file to --out, and run nothing")
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell after so many")
