@@ -131,7 +131,8 @@ class SeriesModel:
 def mix(parts: Sequence[Part], experience: Experience, values: Array) -> Mixture:
     """Return the forecast of members fitted to these values, with the middle and the bands that experience says."""
     steps, positive = np.arange(1.0, len(parts[0].middle) + 1), bool(np.all(values > 0))
-    lean = experience.lean if positive else 0.0  # below zero the same bend goes the other way
+    # Below zero the same bend goes the other way, and what is constant neither grows nor fades.
+    lean = experience.lean if positive and np.ptp(values) > 0 else 0.0
     moved = []
     for part in parts:
         relative = part.scale.relative(part.deviation, float(values.mean())) if positive else None
