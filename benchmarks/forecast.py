@@ -42,6 +42,8 @@ farthest that any forecast lies beyond the range of its series, in standard devi
 series, the median of the tasks' medians, one core."""
 PUBLISHED = "Published on all series (autogluon/fev): AutoARIMA .838, AutoETS .838, AutoTheta .836, TiRex .821."
 
+BY_TASK = "Mercer by task, on all series:"
+
 # ------------------------------------------------------------------------------------------------------------- methods
 
 
@@ -163,7 +165,7 @@ def run(runs: Path, methods: Sequence[str], tasks: str, count: int | None, jobs:
             todo = todo[first - 1 :: every]
             work = [(method, collection, kind, entry) for entry in todo]
             with path.open("a") as out, Pool(jobs) as pool:
-                for row in pool.imap_unordered(run_one, work, chunksize=4):
+                for row in pool.imap_unordered(run_one, work):
                     out.write(json.dumps(row) + "\n")
                     out.flush()
                     if time.monotonic() - started > limit:
@@ -236,9 +238,30 @@ def report(runs: Path, path: Path) -> None:
             f"| {method} | {counts[method]} | {cells} | {relative:.3f} | {bands} | {far:.1f} | {seconds:.3f} |"
         )
     failed = ", ".join(f"{method} {count}" for method, count in failures.items() if count) or "none"
-    lines += ["", PUBLISHED, "", f"Failures, counted as the naive forecast: {failed}.", ""]
-    path.write_text("\n".join(lines))
-    print("\n".join(lines[-12:]))
+    lines += ["", PUBLISHED, "", f"Failures, counted as the naive forecast: {failed}.", "", *lines_by_task(runs), ""]
+    path.write_text("\n".join(lines) + read_notes(path))
+    print("\n".join(lines[9:]))
+
+
+def lines_by_task(runs: Path) -> list[str]:
+    """Return a table of Mercer by task, on the series that AutoTheta has been run on as well."""
+    data = read_data(runs)
+    lines = [BY_TASK, "", "| | series | WQL / AutoTheta's | 80 % | 95 % | far | s |", "|---" * 7 + "|"]
+    for task in TASKS:
+        own, other = (read_rows(file_of(runs, *task, name)) for name in ("mercer", "AutoTheta"))
+        entries = [entry for entry in data[task] if entry.name in own and entry.name in other]
+        if entries:
+            ours, theirs = (score(entries, rows, SEASONS[task[1]]) for rows in (own, other))
+            cells = [f"{ours['wql'] / theirs['wql']:.3f}", f"{ours['inside80']:.3f}", f"{ours['inside95']:.3f}",
+                     f"{ours['far']:.1f}", f"{ours['seconds']:.2f}"]  # fmt: skip
+            lines.append(f"| {' '.join(task)} | {len(entries)} | {' | '.join(cells)} |")
+    return lines
+
+
+def read_notes(path: Path) -> str:
+    """Return what was written by hand below the tables: from the first heading of the second level on."""
+    _, heading, notes = path.read_text().partition("\n## ") if path.exists() else ("", "", "")
+    return heading + notes
 
 
 def main() -> None:

@@ -117,6 +117,7 @@ def test_bad_input(mercer: Mercer, tmp_path: Path, options: list[str], said: str
     result = mercer("forecast", name, "--target", "sales", *options)
     assert result.code == 2
     assert said in result.err
+    assert "Value error" not in result.err
 
 
 def test_two_values_for_a_date_are_refused_with_their_series(mercer: Mercer, tmp_path: Path) -> None:
@@ -140,3 +141,26 @@ def test_uneven_days_are_followed_by_whole_days(mercer: Mercer, tmp_path: Path) 
     name = table(tmp_path / "uneven.csv", "day,load\n" + "".join(f"2020-{day},{n}\n" for n, day in enumerate(days)))
     result = mercer("forecast", name, "--target", "load", "--horizon", "1", "--json")
     assert json.loads(result.out)["rows"][0]["ds"] == "2020-02-27"
+
+
+def test_bands_that_are_narrow_beside_their_level_are_told_apart(mercer: Mercer, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{day:%Y-%m-%d},{1e9 + rng.normal():.3f}\n" for day in pd.date_range("2024-01-01", periods=40)]
+    name = table(tmp_path / "level.csv", "date,y\n" + "".join(rows))
+    result = mercer("forecast", name, "--target", "y", "--horizon", "2")
+    assert result.code == 0, result.err
+    first = next(line for line in result.out.splitlines() if "2024-02-10" in line)
+    assert first.split()[:2] == ["Sat", "2024-02-10"]  # days with their weekday
+    numbers = [float(text) for text in first.split()[2:]]
+    assert len(set(numbers)) == 7
+    assert all(abs(number - 1e9) < 10 for number in numbers)
+    assert "between 1e+09 and" not in result.out
+
+
+def test_values_too_large_to_be_squared_are_named(mercer: Mercer, tmp_path: Path) -> None:
+    rows = [f"{month:%Y-%m},{place}e300\n" for place, month in enumerate(pd.date_range("2020", periods=20, freq="MS"))]
+    result = mercer(
+        "forecast", table(tmp_path / "big.csv", "month,y\n" + "".join(rows)), "--target", "y", "--horizon", "2"
+    )
+    assert result.code == 2
+    assert "y holds 1.9e+301: give such values in a larger unit" in result.err

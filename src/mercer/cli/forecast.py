@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 LEVELS = (50, 80, 95)
 SHOWN = 24  # rows in the terminal: two years of months
-DIGITS = 4
+DIGITS, MOST_DIGITS = 4, 12  # of a number: more where bands are narrow beside their level, up to where rounding begins
 PAGE, PICTURE, FINDINGS = "report.html", "forecast.png", "{stem}-findings{suffix}"
 
 
@@ -68,7 +69,8 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
         with terminal.working("writing the page"):
             files = {"forecast": str(request.out), **write_beside(file, model, predicted, request)}
     elapsed = time.perf_counter() - started
-    lines = [say(model, found, request), "", show(found)]
+    daily = model.reading_.many[0].calendar.kind in ("day", "hour")
+    lines = [say(model, found, request), "", show(found, weekdays=daily)]
     effects = [] if len(model.series_) > 1 else [effect.sentence for effect in model.effects()]
     lines += [f"cause   {sentence}" for sentence in effects]
     lines += [f"note    {note}" for note in notes] + [f"wrote   {path}" for path in files.values()]
@@ -189,24 +191,41 @@ def say(model: Forecaster, found: pd.DataFrame, request: ForecastRequest) -> str
     if many > 1:
         return f"The next {request.horizon} steps of {request.target} in {many} series"
     last = found.iloc[-1]
+    digits = count_digits(last["lower_95"], last["upper_95"])
+    mean, lower, upper = (f"{last[name]:.{digits}g}" for name in ("mean", "lower_95", "upper_95"))
     return (
-        f"The next {request.horizon} steps of {request.target}: {last['mean']:.{DIGITS}g} at {_day(last['ds'])}, with "
-        f"95 % probability between {last['lower_95']:.{DIGITS}g} and {last['upper_95']:.{DIGITS}g}"
+        f"The next {request.horizon} steps of {request.target}: {mean} at {_day(last['ds'])}, with 95 % probability "
+        f"between {lower} and {upper}"
     )
 
 
-def _day(moment: object) -> str:
-    return str(moment).removesuffix(" 00:00:00")
+def count_digits(lower: float, upper: float) -> int:
+    """Return how many digits tell the ends of a band apart, so that 1e9 with noise 1 is more than one number."""
+    width, largest = upper - lower, max(abs(lower), abs(upper))
+    if not (width > 0 and math.isfinite(largest)):
+        return DIGITS
+    return min(max(DIGITS, math.ceil(math.log10(largest / width)) + 2), MOST_DIGITS)
 
 
-def show(found: pd.DataFrame) -> str:
-    """Return the first rows as text."""
-    shown = found.head(SHOWN).assign(ds=found["ds"].map(_day))
-    least = 1e-12 * float(shown.select_dtypes("number").abs().to_numpy().max(initial=0.0))  # less is rounding
+def _day(moment: object, weekday: bool = False) -> str:
+    text = str(moment).removesuffix(" 00:00:00")
+    name = getattr(moment, "day_name", None)
+    return f"{name()[:3]} {text}" if weekday and name is not None else text
 
-    def write(value: float) -> str:
-        return f"{0.0 if abs(value) < least else value:.{DIGITS}g}"
 
-    text = shown.to_string(index=False, float_format=write)
+def show(found: pd.DataFrame, weekdays: bool = False) -> str:
+    """Return the first rows as text, with enough digits in each to tell its bands apart."""
+    shown = found.head(SHOWN)
+    numbers = shown.select_dtypes("number").drop(columns="ds", errors="ignore")
+    least = 1e-12 * float(numbers.abs().to_numpy().max(initial=0.0))  # less is rounding
+    digits = [count_digits(min(row), max(row)) for row in numbers.to_numpy()]
+    columns = {
+        str(name): [
+            f"{0.0 if abs(value) < least else value:.{count}g}" for value, count in zip(column, digits, strict=True)
+        ]
+        for name, column in numbers.items()
+    }
+    shown = shown.assign(**columns, ds=[_day(moment, weekdays) for moment in shown["ds"]])
+    text = shown.to_string(index=False)
     more = len(found) - len(shown)
     return f"{text}\n... and {more} rows more" if more > 0 else text

@@ -100,7 +100,8 @@ def explain_failure(error: BaseException) -> tuple[str, str, int]:
         missing = getattr(error, "param", None) if type(error).__name__ == "MissingParameter" else None
         what = getattr(missing, "help", None)
         means = f" It is for: {what[:1].lower()}{what[1:]}" if what else ""
-        return f"{error.format_message()}{means}{see}", "UsageError", USER
+        said = error.format_message().replace(": Value error, ", ": ")  # the parser's words before ours
+        return f"{said}{means}{see}", "UsageError", USER
     text = "".join(traceback.format_exception(error))
     summary = f"{kind}: {error}".splitlines()[0][:200]
     try:

@@ -24,6 +24,7 @@ from mercer.kernels.domains import Array
 
 FORMAT = "mercer experience"
 VERSION = 1
+FARTHEST_RELATIVE = 2.0  # log of how far from the typical a relative deviation counts: most series are nearer
 FEW_ROWS = 8  # of a series: so few leave as much uncertainty in the parameters as there is in the values to come
 NO_SEASON = "year"  # serves where nothing was learned for series without a season
 
@@ -45,6 +46,9 @@ class Experience:
     widening, growth, settling : deviations are multiplied by widening * horizon^growth * (1 + 8 / rows)^settling,
         the horizon counted in steps: what a few rows say of the parameters is less certain. Numbers estimated from
         rows make the variance of what comes larger by 1 + numbers / rows, so about 0.5 is expected of settling.
+    shrinkage, typical : of series above zero, deviations are multiplied by (typical / relative)^shrinkage as well,
+        relative being the deviation over the mean of the series: what a series says of its own uncertainty is
+        uncertain; one that seems unusually regular is less so than it seems, and one that seems erratic too.
     lean : middles of series above zero are moved up by so many deviations (as fitted, not widened): what grows or fades
         by per cent bends upwards, and a line through it is too low at its end.
     freedom : of Student's t. series : how many were learned from.
@@ -57,10 +61,19 @@ class Experience:
     series: int = 0
     settling: float = 0.0
     lean: float = 0.0
+    shrinkage: float = 0.0
+    typical: float = 0.1
 
-    def widen(self, steps: Array, rows: int) -> Array:
-        """Return what standard deviations are multiplied by at each step ahead of a series with that many rows."""
-        return np.asarray(self.widening * steps**self.growth * (1 + FEW_ROWS / rows) ** self.settling)
+    def widen(self, steps: Array, rows: int, relative: Array | None = None) -> Array:
+        """Return what standard deviations are multiplied by at each step ahead of a series with that many rows.
+
+        relative : the deviations over the mean of the series, at each step; None where values are not all above zero.
+        """
+        wider = np.asarray(self.widening * steps**self.growth * (1 + FEW_ROWS / rows) ** self.settling)
+        if relative is None:
+            return wider
+        unusual = np.clip(np.log(relative / self.typical), -FARTHEST_RELATIVE, FARTHEST_RELATIVE)
+        return np.asarray(wider * np.exp(-self.shrinkage * unusual))
 
 
 @dataclass(frozen=True)
@@ -106,6 +119,8 @@ def to_json(priors: Priors) -> str:
             "growth": round(each.growth, 4),
             "settling": round(each.settling, 4),
             "lean": round(each.lean, 4),
+            "shrinkage": round(each.shrinkage, 4),
+            "typical": round(each.typical, 4),
             "freedom": round(each.freedom, 2),
             "members": [
                 {
@@ -144,8 +159,12 @@ def _read_experience(plain: Any) -> Experience:
     widening, growth, freedom = float(plain["widening"]), float(plain["growth"]), float(plain["freedom"])
     if not members or widening <= 0 or freedom <= 2:
         raise ValueError("no members, a widening not above zero, or tails too heavy for a variance")
-    settling, lean = (float(plain.get(name, 0.0)) for name in ("settling", "lean"))  # earlier versions had none
-    return Experience(tuple(members), widening, growth, freedom, int(plain["series"]), settling, lean)
+    settling, lean, shrinkage = (float(plain.get(name, 0.0)) for name in ("settling", "lean", "shrinkage"))
+    typical = float(plain.get("typical", 0.1))  # earlier versions had none of these
+    if not typical > 0:
+        raise ValueError("a typical relative deviation not above zero")
+    series = int(plain["series"])
+    return Experience(tuple(members), widening, growth, freedom, series, settling, lean, shrinkage, typical)
 
 
 @lru_cache(maxsize=1)

@@ -22,7 +22,7 @@ from scipy.special import gammaln, logsumexp, stdtr
 from mercer.errors import InputError
 from mercer.fitting.problem import Problem
 from mercer.fitting.starts import LearnedPrior
-from mercer.forecast.experience import FEW_ROWS, Experience, Member, Priors
+from mercer.forecast.experience import FARTHEST_RELATIVE, FEW_ROWS, Experience, Member, Priors
 from mercer.forecast.model import Series, build_kernel, find_optimum, fit_series, pose
 from mercer.forecast.reading import read_series
 from mercer.forecast.scales import scale_called
@@ -56,7 +56,8 @@ LEAST_APART = 0.15  # deviations: groups whose errors agree better than this do 
 MOST_OF_GROUP = 20.0  # series that a group counts for, however many it has: what they share they show once
 LEAST_GROUPS = 3  # that a lean is learned from: two agree too easily
 FARTHEST = 4.0  # deviations: an error beyond is not more evidence of a lean
-BAND_BOUNDS = [(-2.0, 2.0), (-0.5, 0.5), (-2.0, 4.0), (-0.5, 1.5)]  # of log widening, growth, log freedom, settling
+# Of log widening, growth, log freedom, settling and shrinkage.
+BAND_BOUNDS = [(-2.0, 2.0), (-0.5, 0.5), (-2.0, 4.0), (-0.5, 1.5), (0.0, 0.5)]
 CURVATURE = 1e-3  # step of the free numbers by which a curvature is taken from gradients
 
 
@@ -66,7 +67,7 @@ class LearningPolicy:
 
     rounds: int = 3  # after these, centres move by less than a fifth of their spread
     least_spread: float = 0.3  # no parameter is known better than to a third of itself
-    origins: int = 2  # of forecasts from each series: from one alone bands are those of the year that came then
+    origins: int = 3  # of forecasts from each series: from one alone bands are those of the year that came then
     least_rows: int = 8  # of a series whose end is held back
     seasons: float = 2.0  # that are left of a series whose end is held back
     most_rows: int = 144  # the last ones of each series: twelve years of months; a prior learns little from more
@@ -156,6 +157,7 @@ class Held:
     log_weights: Array  # (members,), by tempered evidence; -inf where the member does not serve
     away: Array  # (members, horizon): (value - middle) / deviation on the member's scale
     log_unit: Array  # (members, horizon): log of the slope of the scale over the deviation
+    relative: Array  # (members, horizon): log of the deviation over the mean of a series above zero; NaN of others
     rows: int  # that were fitted
     group: tuple[int, int] = (0, 1)  # archive and origin: series of a group share what happened in the world then
 
@@ -172,6 +174,18 @@ def learn_bands(
     horizon : how many steps are held back, of each series its own or of all the same.
     archives : for each series a number of the collection it comes from; all from one without it.
     """
+    held = hold_ends_back(many, bare, horizon, policy, archives)
+    return bare if len(held) < 3 else fit_bands(held, bare)
+
+
+def hold_ends_back(
+    many: Sequence[Series],
+    bare: Experience,
+    horizon: int | Sequence[int],
+    policy: LearningPolicy,
+    archives: Sequence[int] | None = None,
+) -> list[Held]:
+    """Return the forecasts of the ends of all series from every origin that leaves enough rows, members alike."""
     bare = replace(bare, members=tuple(replace(member, weight=1.0) for member in bare.members))
     horizons = [horizon] * len(many) if isinstance(horizon, int) else horizon
     held = []
@@ -182,41 +196,46 @@ def learn_bands(
             if count >= max(policy.least_rows, policy.seasons * series.season + 2 if series.season > 1 else 0):
                 found = _hold_back(last.until(count + steps), count, bare)
                 held.append(replace(found, group=(archive, back)))
-    return bare if len(held) < 3 else fit_bands(held, bare)
+    return held
 
 
 def fit_bands(held: Sequence[Held], bare: Experience) -> Experience:
     """Return the experience under which what was held back is most probable, with bands that hold what they say."""
     steps = np.arange(1, max(each.away.shape[1] for each in held) + 1)
     by_evidence = np.array([each.log_weights for each in held])  # (series, members)
-    away, unit = (_pad([each.away for each in held], len(steps)), _pad([each.log_unit for each in held], len(steps)))
+    away, unit, relative = (
+        _pad([getattr(each, name) for each in held], len(steps)) for name in ("away", "log_unit", "relative")
+    )
+    typical = float(np.nanmedian(relative)) if np.any(np.isfinite(relative)) else 0.0  # its logarithm
+    unusual = np.nan_to_num(np.clip(relative - typical, -FARTHEST_RELATIVE, FARTHEST_RELATIVE))
     fewer = np.log([[[1 + FEW_ROWS / each.rows]] for each in held])  # (series, 1, 1)
     groups = [np.array([each.group == group for each in held]) for group in sorted({each.group for each in held})]
     counts = sum(group * min(1.0, MOST_OF_GROUP / group.sum()) for group in groups)  # of each series
 
     def loss(numbers: Array) -> float:
         """Minus the log density of what was held back, under weak priors."""
-        shares = np.concatenate([numbers[4:], [0.0]])
-        wider = numbers[0] + numbers[1] * np.log(steps) + numbers[3] * fewer
+        shares = np.concatenate([numbers[5:], [0.0]])
+        wider = numbers[0] + numbers[1] * np.log(steps) + numbers[3] * fewer - numbers[4] * unusual
         weights = by_evidence + shares
         weights = weights - logsumexp(weights, axis=1, keepdims=True)
         density = _log_t(away / np.exp(wider), LEAST_FREEDOM + math.exp(numbers[2])) - wider + unit
         total = float(counts @ np.nanmean(logsumexp(weights[:, :, None] + density, axis=1), axis=1))
-        bands = numbers[0] ** 2 + (numbers[1] / 0.2) ** 2 + ((numbers[3] - SETTLING) / 0.2) ** 2
+        bands = numbers[0] ** 2 + sum((each / 0.2) ** 2 for each in (numbers[1], numbers[3] - SETTLING, numbers[4]))
         return 0.5 * float(shares @ shares) + 0.5 * float(bands) - total
 
-    begin = np.zeros(4 + len(bare.members) - 1)
+    begin = np.zeros(5 + len(bare.members) - 1)
     begin[0], begin[2], begin[3] = 0.2, math.log(4.0), SETTLING
-    found = minimize(loss, begin, method="L-BFGS-B", bounds=[*BAND_BOUNDS, *[(-3.0, 3.0)] * (len(begin) - 4)]).x
-    shares = np.exp(np.concatenate([found[4:], [0.0]]))
+    found = minimize(loss, begin, method="L-BFGS-B", bounds=[*BAND_BOUNDS, *[(-3.0, 3.0)] * (len(begin) - 5)]).x
+    shares = np.exp(np.concatenate([found[5:], [0.0]]))
     members = tuple(
         replace(member, weight=float(share)) for member, share in zip(bare.members, shares / shares.sum(), strict=True)
     )
     logs = by_evidence + np.log([member.weight for member in members])
     weights = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
     lean = find_lean(weights, away, groups)
-    likely = replace(bare, members=members, widening=1.0, growth=float(found[1]), settling=float(found[3]), lean=lean)
-    wider = np.array([likely.widen(steps, each.rows) for each in held])[:, None, :]
+    likely = replace(bare, members=members, widening=1.0, growth=float(found[1]), settling=float(found[3]), lean=lean,
+                     shrinkage=float(found[4]), typical=math.exp(typical))  # fmt: skip
+    wider = np.array([likely.widen(steps, each.rows) for each in held])[:, None, :] * np.exp(-found[4] * unusual)
     return match_shares(likely, weights, (away - lean) / wider, groups)
 
 
@@ -269,7 +288,8 @@ def _hold_back(series: Series, count: int, bare: Experience) -> Held:
     later = series.values[count:]
     inputs = series.inputs[count:]
     shape = (len(bare.members), len(later))
-    logs, away, unit = np.full(shape[0], -np.inf), np.zeros(shape), np.zeros(shape)
+    logs, away, unit, relative = np.full(shape[0], -np.inf), np.zeros(shape), np.zeros(shape), np.full(shape, np.nan)
+    known = series.values[:count]
     for fitted, weight in zip(model.members, model.weights, strict=True):
         place = bare.members.index(fitted.member)
         middle, deviation = fitted.predict(inputs)
@@ -277,7 +297,9 @@ def _hold_back(series: Series, count: int, bare: Experience) -> Held:
         logs[place] = math.log(max(weight, 1e-300))
         away[place] = (fitted.scale.forward(positive) - middle) / deviation
         unit[place] = fitted.scale.log_slope(positive) - np.log(deviation)
-    return Held(logs, away, unit, count)
+        if np.all(known > 0):
+            relative[place] = np.log(fitted.scale.relative(deviation, float(known.mean())))
+    return Held(logs, away, unit, relative, count)
 
 
 def _log_t(away: Array, freedom: float) -> Array:

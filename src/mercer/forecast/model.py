@@ -130,11 +130,14 @@ class SeriesModel:
 
 def mix(parts: Sequence[Part], experience: Experience, values: Array) -> Mixture:
     """Return the forecast of members fitted to these values, with the middle and the bands that experience says."""
-    wider = experience.widen(np.arange(1.0, len(parts[0].middle) + 1), len(values))
-    lean = experience.lean if np.all(values > 0) else 0.0  # below zero the same bend goes the other way
-    moved = [
-        replace(part, middle=part.middle + lean * part.deviation, deviation=wider * part.deviation) for part in parts
-    ]
+    steps, positive = np.arange(1.0, len(parts[0].middle) + 1), bool(np.all(values > 0))
+    # Below zero the same bend goes the other way, and what is constant neither grows nor fades.
+    lean = experience.lean if positive and np.ptp(values) > 0 else 0.0
+    moved = []
+    for part in parts:
+        relative = part.scale.relative(part.deviation, float(values.mean())) if positive else None
+        wider = experience.widen(steps, len(values), relative)
+        moved.append(replace(part, middle=part.middle + lean * part.deviation, deviation=wider * part.deviation))
     return Mixture(tuple(moved), experience.freedom)
 
 

@@ -18,6 +18,7 @@ from mercer.kernels.domains import Array
 
 LONG = ("unique_id", "ds", "y")
 ALONE = ""  # the name of the only series where ids were not given
+LARGEST = 1e150  # of values: squares of larger ones are not finite
 CYCLES = 1.5  # of its usual season that a series must show for it to be looked for unasked
 
 
@@ -152,6 +153,8 @@ def _read_one(name: str, rows: pd.DataFrame, causes: Sequence[str], season: int 
     there = ~np.isnan(values) & ~np.isnan(known).any(axis=1)  # a missing value is a missing step
     if np.isinf(values[there]).any():
         raise InputError(f"{called} holds a value that is not finite")
+    if np.abs(values[there]).max(initial=0.0) > LARGEST:
+        raise InputError(f"{called} holds {np.abs(values[there]).max():g}: give such values in a larger unit")
     if there.sum() < 2:
         return None
     times, timeline = read_times(rows["ds"].to_numpy()[there], called)

@@ -30,6 +30,10 @@ class Scale:
         """Tell whether the values can be modelled on this scale."""
         return not self.positive or bool(np.all(values > 0))
 
+    def relative(self, deviation: Array, level: float) -> Array:
+        """Return what share of the level, which is above zero, a deviation on this scale is."""
+        return np.asarray(deviation / (level * np.exp(self.log_slope(np.array(level)))))
+
 
 def _as_it_is(values: Array) -> Array:
     return values
