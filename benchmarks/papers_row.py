@@ -76,7 +76,12 @@ GRAMMAR = (
     "src/mercer/fitting/starts.py",
 )
 NETWORKS = ("src/mercer/learners/nkn.py", "src/mercer/kernels/network.py", "src/mercer/fitting/starts.py")
-FUNCTIONALS = ("src/mercer/learners/kfo.py", "src/mercer/learners/kernel_space.py", "src/mercer/learners/bayesian.py")
+FUNCTIONALS = (
+    "src/mercer/learners/kfo.py",
+    "src/mercer/learners/kfo_fitter.py",
+    "src/mercer/learners/kernel_space.py",
+    "src/mercer/learners/bayesian.py",
+)
 CLASSES = (*FUNCTIONALS, "src/mercer/learners/kfo_classes.py", "src/mercer/learners/margin.py")
 SURFACES = ("src/mercer/learners/surface.py", "src/mercer/learners/regimes.py")
 KERNELS = ("src/mercer/kernels/leaf.py", "src/mercer/compute/fused_leaves.py")

@@ -43,7 +43,8 @@ from mercer.learners.kernel_space import (
     hyperkernel,
     make_bands,
 )
-from mercer.learners.kfo import FunctionalPolicy, rounding_variance
+from mercer.learners.kfo import FunctionalPolicy
+from mercer.learners.kfo_fitter import rounding_variance
 
 GRID = np.append(np.linspace(0.0, 0.95, 39), 1.0)
 

@@ -17,7 +17,7 @@ from mercer.kernels.expression import contains, find_all
 from mercer.kernels.functional import Functional
 from mercer.learners.hyperkernels import span_own
 from mercer.learners.kernel_space import LADDER, PLAIN
-from mercer.learners.kfo import Fitter
+from mercer.learners.kfo_fitter import Fitter
 
 QUICK = {"subspaces": 1, "iterations": 1, "tuning": 0}
 

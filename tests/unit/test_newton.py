@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from mercer.compute import fused
 from mercer.compute.accelerator import TorchBackend
 from mercer.compute.fused import gram
 from mercer.fitting.minimise import minimise, starting_points
@@ -51,6 +52,21 @@ def slow_information(task: Problem, point: np.ndarray) -> np.ndarray:
 def test_information_is_what_its_formula_says(engine: Exact) -> None:
     task = prepare(bind(parse("SE * PER + LIN"), 1), season(), engine, FitOptions())
     (point, *_), _ = starting_points(task, FitOptions(restarts=1))
+    assert_allclose(task.information(point), slow_information(task, point), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("text", ["(SE + PER) * LIN + RQ", "CPER * M12 + C + LIN", "RW + IRW + COS * SE"])
+def test_uneven_rows_have_all_slopes_from_one_sweep(text: str) -> None:
+    even = season()
+    data = Data(np.sort(np.random.default_rng(1).uniform(-1.7, 1.7, even.count))[:, None], even.y, True)
+    task = prepare(bind(parse(text), 1), data, Exact(), FitOptions())
+    (point, *_), _ = starting_points(task, FitOptions(restarts=1))
+    values, _ = task.split(point)
+    found = fused.slopes(task.program, values, data.at, data.y)
+    for number in range(len(values)):
+        step = 1e-6 * max(1.0, abs(values[number])) * np.eye(len(values))[number]
+        up, down = (gram(task.program, values + side * step, data.X) @ data.y for side in (1.0, -1.0))
+        assert_allclose(found[:, number], (up - down) / (2.0 * step[number]), rtol=1e-4, atol=1e-4)
     assert_allclose(task.information(point), slow_information(task, point), rtol=1e-3, atol=1e-3)
 
 

@@ -91,6 +91,10 @@ class Backend(ABC):
     def multiply(self, program: Program, values: Array, at: Any, vector: Array) -> Array:
         """Return K v at inputs that were prepared: K is formed, as for a factorisation."""
 
+    def slopes(self, program: Program, values: Array, at: Any, vector: Array) -> Array | None:
+        """Return d (K v) / d values, N x values; None where moving the values one by one is no slower."""
+        return None
+
     # -------------------------------------------------------------------------------------- gradients by the values
 
     @abstractmethod
@@ -193,6 +197,7 @@ class NumbaBackend(Backend):
     contract_cross = staticmethod(fused.contract_cross)
     contract_diagonal = staticmethod(fused.contract_diagonal)
     contract_inverse = staticmethod(fused.contract_inverse)
+    slopes = staticmethod(fused.slopes)
     factorise = staticmethod(factorise)
     scratch = staticmethod(scratch)
     prepare = staticmethod(attrgetter("at"))  # type: ignore[assignment]

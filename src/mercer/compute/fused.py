@@ -27,6 +27,7 @@ from mercer.linalg.threads import SMALL, blas_threads
 
 # Rows are dealt out in this many parts whatever the number of threads, so that sums are added in the same order.
 PARTS = 8
+FEW_VALUES = 4  # a sweep for the slopes of all of them takes as long as this many products (200 to 900 rows)
 EVEN = 1e-11  # of a step: by how much evenly spaced points may be off (months in decimal years are, by 5e-12)
 
 
@@ -231,6 +232,30 @@ def contract_inverse(program: Program, values: Array, at: Points, factor: Factor
     this = _prepare(program, values, sweep.TRIANGLE, at.columns, at.columns, at.even)
     inverse = factor.into_inverse()
     return -0.5 * _contract(program, this, inverse, -alpha, alpha)[0], np.diagonal(inverse)
+
+
+def slopes(program: Program, values: Array, at: Points, vector: Array) -> Array | None:
+    """Return the derivatives of K v, a row for each point and a column for each value.
+
+    None where products with K moved a little along each value are no slower: few values, tables of lags, which make
+    them nearly free, and leaves whose sums are finished elsewhere.
+    """
+    tabled = len(program.columns) == 1 and program.columns <= at.even
+    if tabled or len(values) < FEW_VALUES:
+        return None
+    this = _prepare(program, values, sweep.RECTANGLE, at.columns, at.columns)
+    tape = this.tape
+    if tape.n_gates or tape.external:
+        return None
+    found = np.zeros((at.count, len(this.values)))
+    numbers = (tape.weight_start, tape.weight_pool, tape.constant, this.values)
+    further = (vector, tape.shared, tape.n_sums, tape.edge_place, *numbers, found)
+
+    def task(part: int) -> None:
+        sweep.slope_rows(*this.parts[part], tape.main, *this.arrays, this.lags, *this.sides, *further)
+
+    _run(task, len(this.parts))
+    return program.narrow(found.T).T
 
 
 # -------------------------------------------------------------------------------------------- rectangles and diagonals

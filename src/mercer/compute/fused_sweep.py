@@ -472,3 +472,30 @@ def gradient_of_sums(nodes, weight_start, weight_pool, constant, values, coef, s
                 if other != k:
                     others *= values[weight_pool[other]]
             gradient[weight_pool[k]] += sums[edge_place + e] * others
+
+
+@jit
+def slope_rows(
+    first, last, main, nodes, pool, edge_child, weight, coef, slot, lags, xa, ta, xb, tb,
+    vector, shared, n_sums, edge_place, weight_start, weight_pool, constant, values, out,
+):  # fmt: skip
+    """Fill some rows of `out` with the derivatives of K v: every row is a contraction of its own."""
+    buffer = np.empty((len(nodes), BLOCK))
+    bar = np.empty((len(nodes), BLOCK))
+    work = np.empty(BLOCK)
+    sums = np.empty(n_sums)
+    count = xb.shape[1]
+    root = len(nodes) - 1
+    none = lags[:0]
+    for i in range(first, last):
+        sums[:] = 0.0
+        for j0 in range(0, count, BLOCK):
+            m = min(BLOCK, count - j0)
+            forward(main, False, nodes, pool, edge_child, weight, coef, slot, none, 0, xa, ta, i, xb, tb, j0, m, buffer)
+            clear_shared(main, bar, shared, m)
+            bar[root, :m] = vector[j0 : j0 + m]
+            reverse(
+                main, False, nodes, pool, edge_child, weight, coef, slot, none, 0,
+                xa, ta, i, xb, tb, j0, m, buffer, bar, shared, work, sums, edge_place, none, none, none,
+            )  # fmt: skip
+        gradient_of_sums(nodes, weight_start, weight_pool, constant, values, coef, sums, edge_place, out[i])
