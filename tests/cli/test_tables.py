@@ -54,8 +54,17 @@ def test_identifiers_constants_and_empty_columns_are_left_out_with_a_note(tmp_pa
 
 def test_a_number_in_every_row_is_no_identifier(tmp_path: Path) -> None:
     ids = np.random.default_rng(0).permutation(np.arange(100, 124))
-    text = "\n".join(["income,row_id,y", *(f"{ids[i]},{i},{i * i}" for i in range(24))])
+    text = "\n".join(["income,row_id,y", *(f"{37 * ids[i]},{i},{i * i}" for i in range(24))])
     assert list(prepared(tmp_path, text)[0].columns) == ["income", "row_id"]  # one without such a name, one in order
+
+
+def test_whole_numbers_that_are_each_there_once_in_no_order_are_identifiers(tmp_path: Path) -> None:
+    runs = np.random.default_rng(0).permutation(np.arange(1, 25))
+    text = "\n".join(["run,x,y", *(f"{runs[i]},{i % 7},{i * i}" for i in range(24))])
+    inputs, _, notes = prepared(tmp_path, text)
+    assert list(inputs.columns) == ["x"]
+    assert any("'run'" in note and "identifiers" in note for note in notes)
+    assert list(prepared(tmp_path, text, inputs=["run", "x"])[0].columns) == ["run", "x"]
 
 
 def test_rows_that_lack_an_input_are_left_out_and_counted(tmp_path: Path) -> None:

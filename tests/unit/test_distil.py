@@ -276,6 +276,20 @@ def test_simplifications() -> None:
     assert all(layout(simpler).n_free < layout(kernel).n_free for simpler, _ in simplify(kernel, X))
 
 
+@pytest.mark.parametrize(("period", "held"), [(12.47, 12.0), (11.9, 12.0), (6.02, 12.0), (4.01, 12.0), (9.0, None)])
+def test_a_period_near_one_of_the_calendar_may_be_held_there(period: float, held: float | None) -> None:
+    kernel = bind(SE(0, variance=1, lengthscale=1) * PER(0, variance=1, period=period, lengthscale=1), 1)
+    found = [simpler for simpler, step in simplify(kernel, X, {0: (1.0, 12.0)}) if step.kind == "calendar"]
+    leaves = [leaf for simpler in found for leaf in simpler.leaves() if leaf.symbol == "PER"]
+    assert [(leaf.parameter("period").values, leaf.parameter("period").fixed) for leaf in leaves] == (
+        [] if held is None else [((held,), True)]
+    )
+    assert all(layout(simpler).n_free == layout(kernel).n_free - 1 for simpler in found)
+    for simpler in found:  # what is held stays, and is not offered again
+        assert not [step for _, step in simplify(simpler, X, {0: (1.0, 12.0)}) if step.kind == "calendar"]
+    assert not [step for _, step in simplify(kernel, X, {1: (12.0,)}) if step.kind == "calendar"]
+
+
 def test_simpler_on_fewer_columns() -> None:
     rows = np.random.default_rng(0).uniform(size=(30, 3))
     kernel = SE(0, 1, 2, variance=1, lengthscale=[1.0, 50.0, 80.0])

@@ -26,6 +26,7 @@ from mercer.errors import DataWarning, InputError, InputTypeError
 from mercer.explain.search import ChosenLearner, tell_choice
 from mercer.explain.wording import Vocabulary
 from mercer.explain.words import Narrator
+from mercer.fitting.calendar import rhythms_in
 from mercer.fitting.minimise import Clock, Progress
 from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
@@ -249,6 +250,17 @@ class Reading:
     varying: list[int]
     choice: Choice | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def rhythms(self) -> dict[int, tuple[float, ...]]:
+        """The periods of the calendar along columns of dates that vary, in scaled units."""
+        learned, scale = self.rows.columns.learned, self.rows.units.scale
+        units = () if learned is None else learned.units
+        return {
+            place: tuple(period / scale[place] for period in rhythms_in(unit).values())
+            for place, unit in enumerate(units)
+            if unit is not None and place in self.varying
+        }
 
 
 def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> Reading:

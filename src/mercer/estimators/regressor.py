@@ -238,6 +238,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
                 engine=few,
                 columns=reading.varying,
                 categories={c: n for c, n in reading.rows.columns.categories.items() if c in reading.varying},
+                rhythms=reading.rhythms,
                 seed=options.seed,
                 jobs=options.n_jobs,
                 report=progress,

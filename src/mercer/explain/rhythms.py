@@ -24,8 +24,8 @@ from mercer.explain.claims import Claim, ClaimEvidence
 from mercer.explain.gathering import Curves
 from mercer.explain.phrases import is_seldom
 from mercer.explain.subject import Subject
-from mercer.explain.wording import DAYS, RHYTHMS
 from mercer.explain.words import LIKELY
+from mercer.fitting.calendar import rhythms_in
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
 
@@ -127,7 +127,7 @@ def _list_periods(subject: Subject, place: int) -> list[tuple[float, float]]:
     column, step = subject.columns[place], subject.step_along(place)
     order, errors = subject.one_step_errors
     at = subject.in_user_units(place)[order]
-    named = [days / DAYS[column.unit] for days in RHYTHMS.values()] if column.unit in DAYS else []
+    named = list(rhythms_in(column.unit).values())
     periods, power = periodogram(errors, at)
     frequencies = [
         1.0 / periods[best] + nearby / float(np.ptp(at)) for best in np.argsort(-power)[:PEAKS] for nearby in NEARBY

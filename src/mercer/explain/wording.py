@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-DAYS = {"seconds": 1 / 86400, "minutes": 1 / 1440, "hours": 1 / 24, "days": 1.0, "weeks": 7.0, "months": 30.44,
-        "years": 365.25}  # fmt: skip
+from mercer.fitting.calendar import DAYS, RHYTHMS, rhythms_in
+
 # from how many on a length is given in a longer unit
 LONGER = {"seconds": ("minutes", 120.0), "minutes": ("hours", 120.0), "hours": ("days", 72.0)}
-RHYTHMS = {"hourly": 1 / 24, "daily": 1.0, "weekly": 7.0, "monthly": 30.44, "quarterly": 91.31, "yearly": 365.25}
 SAME_RHYTHM = 0.025  # of a period: how far it may be off what a calendar has a name for
 INDISTINCT = 0.5  # of a cycle over the data
 WIDE = 20  # steps of whole numbers: on fewer a fraction of a step matters
@@ -98,7 +97,7 @@ class Column:
         name = self.rhythm(period)
         if name is None or self.unit is None or self.span is None:
             return period
-        own = RHYTHMS[name] / DAYS[self.unit]
+        own = rhythms_in(self.unit)[name]
         return own if abs(self.span / period - self.span / own) < INDISTINCT else period
 
     def rhythm(self, period: float) -> str | None:

@@ -98,6 +98,7 @@ STEP_TEXTS = {
     "share": "one {part} for two",
     "everywhere": "{part} everywhere",
     "fewer columns": "{symbol} without column {columns}",
+    "calendar": "{part} as the calendar has it",
     "start": "start {number}",
     "as it is": "{part} as it is",
     "partition": "visited {number} times",
@@ -266,6 +267,8 @@ class Context:
     policies: tuple[Any, ...] = ()  # values in place of the defaults, such as RacePolicy(sample=100)
     # columns that hold codes of categories, each with how many there are: CAT and ECAT alone act on them
     categories: Mapping[int, int] = field(default_factory=dict)
+    # periods (scaled units) that are known beforehand along a column, those of a calendar: they are no numbers to find
+    rhythms: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
     def policy(self, kind: type[Policy]) -> Policy:
         """Return the policy of a kind: the one that was given, or its defaults."""

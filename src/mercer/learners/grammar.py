@@ -513,9 +513,11 @@ class Search:
         if not self.policy.simplify:
             return []
         allowed = {*self.settings.bases, "C", "CAT", "ECAT"}  # a constant is what is left of a factor taken out
+        # where priors judge, they know the seasons
+        rhythms = {} if self.judge.by_priors else self.context.rhythms
         return [
             (Child(expression, canonical_structure(expression), step), best)
-            for expression, step in simplify(self.trials.candidates[best].full_fit.expression, self.data.X)
+            for expression, step in simplify(self.trials.candidates[best].full_fit.expression, self.data.X, rhythms)
             if allowed.issuperset(leaf.symbol for leaf in expression.leaves())
         ]
 

@@ -1,15 +1,17 @@
 """What is one step simpler than a kernel.
 
-A summand or a factor less, copies of a factor taken out of a sum, RQ -> SE, a base kernel on fewer columns.
+A summand or a factor less, copies of a factor taken out of a sum, RQ -> SE, a base kernel on fewer columns, the period
+of a calendar in place of one that was fitted.
 
 Values stay where they are, so that a simpler kernel starts from the optimum of the one it came from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
+from types import MappingProxyType
 
 import numpy as np
 
@@ -22,15 +24,25 @@ from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum,
 from mercer.kernels.parameters import fill_held, layout, values_of
 from mercer.learners.contract import Step
 
+NEAR = 0.1  # of a period of the calendar: a fitted one so near may be that
+SAME = 0.02  # of it: so near, two or three fitted periods are that
 IDLE = 0.3  # of a lengthscale: a column whose whole range is less changes next to nothing
 
 Simpler = tuple[Expression, Step]
+Rhythms = Mapping[int, tuple[float, ...]]
+NONE: Rhythms = MappingProxyType({})
 
 
-def simplify(kernel: Expression, X: Array) -> Iterator[Simpler]:
-    """Yield the kernels one step simpler than a bound kernel with values, each structure once."""
-    seen: set[Expression] = set()
+def simplify(kernel: Expression, X: Array, rhythms: Rhythms = NONE) -> Iterator[Simpler]:
+    """Yield the kernels one step simpler than a bound kernel with values, each structure once.
+
+    `rhythms` are periods by column that are known beforehand.
+    """
     free = layout(kernel).n_free
+    for path, leaf in subexpressions(kernel):
+        if isinstance(leaf, Base) and (known := _hold_period(leaf, rhythms)) is not None:
+            yield substitute(kernel, path, known), Step("calendar", structure(leaf))
+    seen: set[Expression] = set()
     for expression, step in _steps(kernel, X):
         shorter = canonical(expression)  # where factors merge there are parameters that cannot be distinguished
         simpler = shorter if size(shorter) < size(expression) else fill_held(expression)
@@ -84,6 +96,21 @@ def _simpler_base(leaf: Base, X: Array) -> Iterator[tuple[Base, Step]]:
         dropped = tuple(order[:count])
         columns = tuple(leaf.columns[place] for place in sorted(dropped))
         yield _on_fewer_columns(leaf, dropped), Step("fewer columns", leaf, columns=columns)
+
+
+def _hold_period(leaf: Base, rhythms: Rhythms) -> Base | None:
+    """Return a kernel with the period of the calendar that its own is near, held there; None where there is none.
+
+    At even steps a pattern of 7 steps is one of 3.5 steps too, whose phases are all different before the seventh: where
+    two or three periods are a known one, it is meant.
+    """
+    period = next((p for p in leaf.parameters if p.name == "period"), None)
+    if period is None or period.values is None or period.fixed or len(leaf.columns) != 1:
+        return None
+    own, known = period.values[0], rhythms.get(leaf.columns[0], ())
+    near = [(abs(times * own / rhythm - 1.0), rhythm, times) for rhythm in known for times in (1, 2, 3)]
+    found = [(off, rhythm) for off, rhythm, times in near if off < (NEAR if times == 1 else SAME)]
+    return leaf.with_parameter(Parameter("period", (min(found)[1],), fixed=True)) if found else None
 
 
 def _counts_to_drop(idle: int) -> list[int]:

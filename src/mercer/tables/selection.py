@@ -89,7 +89,10 @@ def _judge(name: str, column: pd.Series) -> str:
     words = {word.lower() for word in re.findall(r"[A-Z]?[a-zà-ÿ]+|[A-Z]+", name)}
     steps = np.diff(values)
     ordered = bool(np.all(steps > 0) or np.all(steps < 0))
-    return "identifiers" if words & IDENTIFIER_WORDS and np.all(values == np.floor(values)) and not ordered else ""
+    whole = bool(np.all(values == np.floor(values)))
+    # every whole number of a range once, in no order: rows were numbered, then sorted by something else
+    shuffled = rows >= ROWS_FOR_IDENTIFIERS and np.ptp(values) == rows - 1
+    return "identifiers" if whole and not ordered and (words & IDENTIFIER_WORDS or shuffled) else ""
 
 
 def find_missing(column: pd.Series) -> NDArray[np.bool_]:
