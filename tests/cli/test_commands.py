@@ -22,7 +22,7 @@ from mercer.cli.files import read_rows
 from mercer.cli.learn import Request, choose_kernel, learn_and_write
 from mercer.cli.terminal import Terminal
 from mercer.fitting.minimise import Progress
-from mercer.inference.core import core_is_compiled
+from mercer.inference.core import SWEEPS, core_is_compiled
 from mercer.tables import ReadOptions
 from tests.cli.conftest import Mercer, table, wave_text
 
@@ -321,12 +321,25 @@ def test_a_cold_cache_is_noticed(tmp_path: Path) -> None:
     from mercer.compute.compiling import SOURCES
 
     assert not core_is_compiled(tmp_path)
-    for name in ("fill_rows", "contract_rows"):
+    for name in SWEEPS:
         (tmp_path / f"fused_sweep.{name}-1.py311.nbi").write_bytes(b"of another version")
     assert not core_is_compiled(tmp_path)
-    for name in ("fill_rows", "contract_rows"):
+    for name in SWEEPS:
+        assert not core_is_compiled(tmp_path)
         (tmp_path / f"fused_sweep.{name}-1.py311.nbi").write_bytes(b"... " + SOURCES.encode() + b" ...")
     assert core_is_compiled(tmp_path)
+
+
+def test_no_sweep_is_left_to_be_compiled_in_the_time_of_a_search() -> None:
+    code = (
+        "from mercer.compute import fused, fused_sweep\n"
+        "from mercer.inference.core import compile_core\n"
+        "compile_core()\n"
+        "called = {name for name in dir(fused_sweep) if f'sweep.{name}(' in open(fused.__file__).read()}\n"
+        "print(len(called), *(name for name in called if not getattr(fused_sweep, name).signatures))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["8"], done.stdout
 
 
 def on_stream(on_terminal: bool) -> tuple[Terminal, io.StringIO]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mercer.compute import fused_sweep
+from mercer.compute import fused, fused_sweep
 from mercer.compute.compiling import SOURCES
 from mercer.compute.program import compile_program
 from mercer.inference.contract import Data
@@ -14,6 +14,9 @@ from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.text import parse
+
+
+SWEEPS = ("fill_rows", "contract_rows", "lag_tables", "contract_lags", "slope_rows")  # what is compiled, largest first
 
 
 def core_is_compiled(cache: Path | None = None) -> bool:
@@ -25,7 +28,7 @@ def core_is_compiled(cache: Path | None = None) -> bool:
         folder = Path(fused_sweep.fill_rows.stats.cache_path) if cache is None else cache
         return all(
             any(SOURCES.encode() in index.read_bytes() for index in folder.glob(f"*.{name}-*.nbi"))
-            for name in ("fill_rows", "contract_rows")
+            for name in SWEEPS
         )
     except (AttributeError, OSError, TypeError):
         return True
@@ -33,7 +36,10 @@ def core_is_compiled(cache: Path | None = None) -> bool:
 
 def compile_core() -> None:
     """Run every sweep once, on three rows, so that it is compiled (about half a minute) or loaded."""
-    kernel = bind(parse("SE(0, variance=1, lengthscale=1)"), 1)
-    program, values, data = compile_program(kernel), values_of(kernel), Data(np.arange(3.0)[:, None], np.zeros(3))
-    Exact().evidence(program, values, Gaussian(0.1), data)
+    kernel = bind(parse("PER(0, variance=1, period=3, lengthscale=1) + C(variance=1)"), 1)
+    program, values = compile_program(kernel), values_of(kernel)
+    for places in ([0.0, 1.0, 2.0], [0.0, 1.0, 3.0]):  # tables of lags where steps are even, and slopes where not
+        data = Data(np.array(places)[:, None], np.zeros(3))
+        Exact().evidence(program, values, Gaussian(0.1), data)
+        fused.slopes(program, values, fused.points(data.X), data.y)
     Exact().posterior(program, values, Gaussian(0.1), data).predict(data.X)
