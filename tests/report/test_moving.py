@@ -38,6 +38,7 @@ def test_one_curve_goes_beyond_the_data(found: GPRegressor) -> None:
     told = numbers_of(found)
     (curve,) = told["curves"]
     assert curve["dates"]
+    assert curve["unit"] == "months"  # a place is written as a month
     assert curve["last"] == max(curve["points"]["x"])
     assert curve["x"][-1] > curve["last"]
     assert curve["x"] == sorted(curve["x"])

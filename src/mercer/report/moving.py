@@ -53,6 +53,7 @@ def _follow(
     found: dict[str, Any] = {
         "name": view.label(column),
         "dates": isinstance(column, DateColumn),
+        "unit": column.timeline.unit if isinstance(column, DateColumn) else None,
         "observations": view.is_curve,  # the band is that of new ones; otherwise that of the function
         "x": axis_numbers(column, numbers[kept]),
         "mean": round_numbers(expected.mean[kept]),

@@ -5,6 +5,7 @@
   if (!box || !numbers) return;
   const data = JSON.parse(numbers.textContent), find = name => box.querySelector(`[data-is=${name}]`);
   const svg = find("picture"), parts = find("parts"), choose = find("input"), look = find("look"), ahead = find("ahead");
+  const DAYS = { years: 1300, months: 200, weeks: 10, days: 10 }; // a span whose dates are written as finely as the unit
   let curve = data.curves[0], chart = null;
 
   function label(input, text) {
@@ -42,8 +43,8 @@
   }
 
   function write(x) {
-    const span = curve.x[curve.x.length - 1] - curve.x[0];
-    return curve.dates ? mercerChart.writeDate(x, Math.min(span, 1199 * 86400000)) : mercerChart.writeNumber(x, span);
+    if (curve.dates) return mercerChart.writeDate(x, (DAYS[curve.unit] ?? 1) * 86400000);
+    return mercerChart.writeNumber(x, curve.x[curve.x.length - 1] - curve.x[0]);
   }
 
   function show() {
