@@ -18,8 +18,8 @@ from mercer.fitting.minimise import Progress
 from mercer.inference.contract import Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.vfe import VFE
-from mercer.kernels import CP, LIN, NKN, PER, RQ, SE
-from mercer.kernels.algebra import canonical_structure, components, structure
+from mercer.kernels import CP, LIN, NKN, PER, RQ, SE, fixed
+from mercer.kernels.algebra import canonical_structure, components, split_mean, structure
 from mercer.kernels.blend import Blend
 from mercer.kernels.expression import contains, find_all
 from mercer.kernels.network import Network
@@ -27,7 +27,7 @@ from mercer.kernels.parameters import bind, layout, values_of
 from mercer.kernels.text import parse
 from mercer.learners.contract import Context
 from mercer.learners.distil import DistilPolicy, distil, expand, join, merge_factors, merge_terms, spread
-from mercer.learners.simplify import simplify
+from mercer.learners.simplify import centre, simplify
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
 
@@ -288,6 +288,21 @@ def test_a_period_near_one_of_the_calendar_may_be_held_there(period: float, held
     for simpler in found:  # what is held stays, and is not offered again
         assert not [step for _, step in simplify(simpler, X, {0: (1.0, 12.0)}) if step.kind == "calendar"]
     assert not [step for _, step in simplify(kernel, X, {1: (12.0,)}) if step.kind == "calendar"]
+
+
+def test_a_season_without_its_mean() -> None:
+    wave = PER(0, variance=2.0, period=3.0, lengthscale=1.3)
+    constant, centred = split_mean(wave)
+    places = np.linspace(0.0, 5.0, 7)[:, None]
+    np.testing.assert_allclose(bind(wave, 1)(places), bind(constant + centred, 1)(places), atol=1e-12)
+    held = PER(0, variance=1, period=fixed(3), lengthscale=1)
+    ((simpler, step),) = centre(bind(SE(0, variance=1, lengthscale=1) * held, 1), {0: (3.0,)})
+    assert str(step) == "PER(0) -> CPER(0)"
+    (leaf,) = (leaf for leaf in simpler.leaves() if leaf.symbol == "CPER")
+    assert leaf.parameter("period").fixed
+    assert split_mean(SE(0, variance=1, lengthscale=1)) is None
+    both = [next(iter(simpler.leaves())).parameter("period") for simpler, _ in centre(bind(wave, 1), {0: (3.1,)})]
+    assert [(period.values, period.fixed) for period in both] == [((3.0,), False), ((3.1,), True)]
 
 
 def test_simpler_on_fewer_columns() -> None:

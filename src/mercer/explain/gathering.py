@@ -276,7 +276,7 @@ def classify(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Co
     place = factors[0].leaf.columns[0]
     name, period = _find_shape(factors, column, subject.step_along(place))
     if period is not None:
-        period = column.by_calendar(find_period(subject, kernel, part, place, period))
+        period = column.by_calendar(find_period(subject, kernel, part, place, period), subject.step_along(place))
         if not _repeats_within(subject, kernel, part, place, period):
             return ComponentKind("variation", involved, None, where, idle_period=period)
     return ComponentKind(name, involved, period, where)

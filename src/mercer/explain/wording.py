@@ -14,6 +14,7 @@ from mercer.fitting.calendar import DAYS, RHYTHMS, rhythms_in
 LONGER = {"seconds": ("minutes", 120.0), "minutes": ("hours", 120.0), "hours": ("days", 72.0)}
 SAME_RHYTHM = 0.025  # of a period: how far it may be off what a calendar has a name for
 INDISTINCT = 0.5  # of a cycle over the data
+MOST_STEPS, OFF_STEPS = 8.0, 0.1  # in a period, and of a step: a shorter one off the steps is seen at other phases
 WIDE = 20  # steps of whole numbers: on fewer a fraction of a step matters
 UNBROKEN = "\u00a0"  # the space between a number and its sign, where no line ends
 LISTED = 3  # things that are named one by one; the rest is counted
@@ -89,16 +90,26 @@ class Column:
             value, unit = value * DAYS[unit] / DAYS[LONGER[unit][0]], LONGER[unit][0]
         return f"{number(value)} {unit}" if unit else number(value)
 
-    def by_calendar(self, period: float) -> float:
+    def by_calendar(self, period: float, step: float = 0.0) -> float:
         """Return the period that a calendar has a name for, where the data cannot tell the two apart.
 
-        Half a cycle over all of the data: a season that drifts a little is known no better.
+        Half a cycle over all of the data: a season that drifts a little is known no better. And of rows that are a step
+        apart: what has a period of 3.5 steps repeats after 7.
         """
-        name = self.rhythm(period)
-        if name is None or self.unit is None or self.span is None:
+        rhythms = rhythms_in(self.unit)
+        if not rhythms or self.span is None:
             return period
-        own = rhythms_in(self.unit)[name]
-        return own if abs(self.span / period - self.span / own) < INDISTINCT else period
+        name, span = self.rhythm(period), self.span
+        if name is not None:
+            own = rhythms[name]
+            return own if abs(span / period - span / own) < INDISTINCT else period
+        steps = period / step if step > 0 else 0.0
+        for times in (2, 3) if 1.0 < steps < MOST_STEPS and abs(steps - round(steps)) > OFF_STEPS else ():
+            for own in rhythms.values():
+                whole = abs(own / step - round(own / step)) < 1e-6 * own / step
+                if whole and abs(span / period - times * span / own) < INDISTINCT:
+                    return own
+        return period
 
     def rhythm(self, period: float) -> str | None:
         """What a calendar calls a period along this column: "yearly" of 12 months; None: it has no name."""

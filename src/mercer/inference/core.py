@@ -15,7 +15,6 @@ from mercer.inference.likelihood import Gaussian
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.text import parse
 
-
 SWEEPS = ("fill_rows", "contract_rows", "lag_tables", "contract_lags", "slope_rows")  # what is compiled, largest first
 
 

@@ -75,24 +75,31 @@ def _terms(expression: Expression) -> list[Term]:
     return sorted(terms, key=_order)
 
 
+def split_mean(leaf: Base) -> tuple[Base, Base] | None:
+    """Return a constant and a kernel without a mean that add up to one of one column with values, if there are any.
+
+    PER = m + (1 - m) CPER with m = I0e(1 / l^2) (METHODS 1).
+    """
+    values = {p.name: p.values for p in leaf.parameters}
+    if not leaf.spec.centred or None in values.values() or len(values["lengthscale"] or ()) != 1:
+        return None
+    (variance,), (length,) = values["variance"] or (), values["lengthscale"] or ()
+    mean, wave = float(i0e(length**-2)), build_base(leaf.spec.centred, *(leaf.dims or ()))
+    for parameter in leaf.parameters:
+        wave = wave.with_parameter(parameter)
+    return build_base("C", variance=variance * mean), wave.multiply_by(1.0 - mean)
+
+
 def described_components(expression: Expression) -> tuple[Expression, ...]:
     """Return the summands as they are described: a nearly flat PER among factors is split into its mean and a wave.
 
-    PER = m + (1 - m) CPER with m = I0e(1 / l^2) (METHODS 1): LIN * PER with a long lengthscale l is a trend with a
-    small wave on it, and to call it a wave would hide the trend.
+    LIN * PER with a long lengthscale is a trend with a small wave on it, and to call it a wave would hide the trend.
     """
 
     def split(leaf: Base) -> Expression:
-        if not leaf.spec.centred or any(p.values is None for p in leaf.parameters):
-            return leaf
-        (variance,), period, lengths = (leaf.parameter(n).values or () for n in ("variance", "period", "lengthscale"))
-        if len(lengths) != 1 or lengths[0] < FLAT:
-            return leaf
-        mean, dims = float(i0e(lengths[0] ** -2)), leaf.dims or ()
-        wave = build_base(
-            leaf.spec.centred, *dims, variance=variance * (1 - mean), period=period, lengthscale=lengths
-        )  # fmt: skip
-        return sum_of([build_base("C", variance=variance * mean), wave])
+        parts = split_mean(leaf)
+        flat = parts is not None and (leaf.parameter("lengthscale").values or (0.0,))[0] >= FLAT
+        return sum_of(parts) if parts is not None and flat else leaf
 
     terms = components(expression)
     whole = [size(term) == 1 or contains(term, Network) or contains(term, Functional) for term in terms]

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +33,7 @@ from mercer.inference.contract import Data
 from mercer.kernels.algebra import canonical, canonical_structure, structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
+from mercer.kernels.leaf import REGISTRY
 from mercer.kernels.parameters import layout
 from mercer.learners.averaging import Forecasts, forecast, refit, weigh
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, WholeData, read_time_budget
@@ -61,7 +63,7 @@ from mercer.learners.growth import (
 from mercer.learners.intervals import Beginning, IntervalPolicy, IntervalRace, sharpen, with_verdict
 from mercer.learners.judging import AUTO, appoint
 from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for, time_evaluation
-from mercer.learners.simplify import simplify
+from mercer.learners.simplify import centre, simplify
 from mercer.learners.trials import Attempt, Journal, Trials, fingerprint
 from mercer.linalg.threads import one_thread
 
@@ -426,14 +428,24 @@ class Search:
         if added is not None:
             others.append(enter(added, "each column"))
         self.race(line, 0, stage + 1, others, rungs)
+        if self.whole is None and (parts := self._find_parts_of_dates()):
+            beside = [c for c in self.number_columns if c not in {part.columns[0] for part in parts}]
+            seasonal = kernel_on_each_column(symbols, beside, [*parts, *self.labels])
+            self.race(line, 0, stage + 2, [] if seasonal is None else [enter(seasonal, "each column")], rungs)
         for step in range(len(self.columns) if self.whole is None else 0):  # by intervals each takes long: at the end
             best = line.best
             if best is None or self.settings.max_depth == 0:
                 break
-            self.race(line, 1, stage + 2 + step, self.find_simpler(best), rungs)
+            self.race(line, 1, stage + 3 + step, self.find_simpler(best), rungs)
             if line.best == best:
                 break
         return [kernel for kernel in kernels if kernel.spec.radial]
+
+    def _find_parts_of_dates(self) -> list[Base]:
+        """Return a line, a curve and seasons along every column of dates that shows seasons clearly."""
+        clear = {column: self.seasons.get(column, []) for column in self.context.rhythms}
+        parts = [part for column, own in clear.items() if own for part in usual_parts(self.settings.bases, column, own)]
+        return [part for part in parts if part.symbol != "M12"]  # what is short-lived is left to the search
 
     def _grow(self, line: Line, depth: int, bases: Sequence[Base]) -> None:
         """Take one step from the best kernel of a line; where none is better, the line has ended."""
@@ -512,12 +524,16 @@ class Search:
         """
         if not self.policy.simplify:
             return []
+        kernel = self.trials.candidates[best].full_fit.expression
         allowed = {*self.settings.bases, "C", "CAT", "ECAT"}  # a constant is what is left of a factor taken out
-        # where priors judge, they know the seasons
-        rhythms = {} if self.judge.by_priors else self.context.rhythms
+        found = simplify(kernel, self.data.X)
+        if not self.judge.by_priors:  # they know the seasons, and no centred kernels
+            rhythms = self.context.rhythms
+            allowed |= {REGISTRY[symbol].centred for symbol in self.settings.bases}
+            found = chain(simplify(kernel, self.data.X, rhythms), centre(kernel, rhythms))
         return [
             (Child(expression, canonical_structure(expression), step), best)
-            for expression, step in simplify(self.trials.candidates[best].full_fit.expression, self.data.X, rhythms)
+            for expression, step in found
             if allowed.issuperset(leaf.symbol for leaf in expression.leaves())
         ]
 

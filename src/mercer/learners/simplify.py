@@ -1,7 +1,7 @@
-"""What is one step simpler than a kernel.
+"""What is one step simpler than a kernel, or as simple and easier to read.
 
 A summand or a factor less, copies of a factor taken out of a sum, RQ -> SE, a base kernel on fewer columns, the period
-of a calendar in place of one that was fitted.
+of a calendar in place of one that was fitted; a season without its mean, which the level of the target has already.
 
 Values stay where they are, so that a simpler kernel starts from the optimum of the one it came from.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer.compute.fused import diagonal
 from mercer.compute.program import compile_program
-from mercer.kernels.algebra import canonical, size, structure, subexpressions, substitute
+from mercer.kernels.algebra import canonical, size, split_mean, structure, subexpressions, substitute
 from mercer.kernels.blend import Blend
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base, product_of, sum_of
@@ -96,6 +96,19 @@ def _simpler_base(leaf: Base, X: Array) -> Iterator[tuple[Base, Step]]:
         dropped = tuple(order[:count])
         columns = tuple(leaf.columns[place] for place in sorted(dropped))
         yield _on_fewer_columns(leaf, dropped), Step("fewer columns", leaf, columns=columns)
+
+
+def centre(kernel: Expression, rhythms: Rhythms = NONE) -> Iterator[Simpler]:
+    """Yield the kernel with one base kernel in place of which there is one without its mean, once for each.
+
+    A wave is PER only where its variance is many times its own height: CPER says the same with one number less to be
+    large, and as a summand leaves the level to the level. Where its period may be one of the calendar, also with that.
+    """
+    for path, leaf in subexpressions(kernel):
+        for own in (leaf, _hold_period(leaf, rhythms)) if isinstance(leaf, Base) else ():
+            parts = None if own is None else split_mean(own)
+            if parts is not None:
+                yield substitute(kernel, path, parts[1]), Step("replace", structure(leaf), structure(parts[1]))
 
 
 def _hold_period(leaf: Base, rhythms: Rhythms) -> Base | None:
