@@ -14,16 +14,27 @@ def explain_dates(dates: list[str], values: np.ndarray) -> mercer.GPRegressor:
     return mercer.GPRegressor("SE + LIN", restarts=1, random_state=0).fit(table, pd.Series(values, name="sales"))
 
 
-def test_the_next_steps_are_those_of_the_forecaster():
+def test_one_month_has_one_forecast_in_the_table_and_in_the_sentences():
     months = mercer.datasets.airline().tail(60)
     table = pd.DataFrame({"month": months["month"]}).reset_index(drop=True)
     model = mercer.GPRegressor("SE", restarts=1, random_state=0).fit(table, months["passengers"].reset_index(drop=True))
+    steps, said = foresee(model.fitted_).table, model.explain().extrapolation.forecasts
+    by_month = steps.set_index(steps["ds"].dt.strftime("%Y-%m"))
+    both = [each for each in said if each.at in by_month.index]
+    assert len(both) >= 3
+    for each in both:
+        row = by_month.loc[each.at]
+        assert (each.mean, each.low, each.high) == pytest.approx((row["mean"], row["lower_95"], row["upper_95"]))
+
+
+def test_the_next_steps_are_named_as_a_calendar_does_and_are_predictions_of_the_model():
+    dates = [f"2024-{month:02d}" for month in range(1, 13)]
+    model = explain_dates(dates, np.arange(12.0) % 3)
     steps = foresee(model.fitted_)
-    index = pd.DatetimeIndex(months["month"])
-    plain = mercer.Forecaster().fit(pd.Series(months["passengers"].to_numpy(dtype=float), index=index)).predict(12)
-    np.testing.assert_allclose(steps.table["mean"], plain["mean"], rtol=1e-6)
-    assert [row["when"] for row in steps.rows][:2] == ["January 1961", "February 1961"]
-    assert "all 60 values" in steps.origin
+    assert [row["when"] for row in steps.rows][:2] == ["January 2025", "February 2025"]
+    mean, std = model.predict(pd.DataFrame({"day": steps.table["ds"].dt.strftime("%Y-%m")}), return_std=True)
+    np.testing.assert_allclose(steps.table["mean"], mean)
+    np.testing.assert_allclose(steps.table["upper_95"] - steps.table["mean"], 1.96 * std, rtol=1e-4)
 
 
 @pytest.mark.parametrize("dates", [["2024-01-01", "2024-01-02"], ["2024-01-01"] * 3 + ["2024-01-02", "2024-01-03"]])

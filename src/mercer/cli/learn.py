@@ -126,7 +126,7 @@ def show_steps(steps: NextSteps, width: int) -> str:
     indent = " " * 10
     table = steps.table if width >= WIDE else steps.table[["ds", "mean", "lower_95", "upper_95"]]
     rows = [f"{indent}{line}" for line in show(table).splitlines()]
-    return "\n".join([*wrap(steps.sentence, f"{'steps':<10}", width), *rows, *wrap(f"{steps.origin}.", indent, width)])
+    return "\n".join([*wrap(f"{steps.origin}:", f"{'steps':<10}", width), *rows])
 
 
 def leave_time(estimator: type[Any], seconds: float, worked: float) -> type[Any]:

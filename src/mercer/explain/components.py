@@ -53,11 +53,13 @@ FORGOTTEN = 0.9  # of the width that a band would have without data
 NEAR = 0.5  # of the spread of the data: a mean that close to their average says no more than it
 FORECAST_AT = (0.05, 0.1, 0.2)  # shares of the range
 MOVED = 0.1  # of the weight: kernels with a component have so much more or less of it beyond the data than within
+MAY_JUMP = ("random walk", "variation", "short-lived variation", "slow change")  # kinds whose curve may be a jump
 FEWEST_FOR_JUMP, JUMP_OF_SWING, JUMP_OF_WAYS = 20, 0.6, 0.4  # rows; of the swing, and of all steps together
 NEXT = 3  # values that are always forecast
 MOST_BETWEEN = 100  # steps that are looked at one by one
 NOT_SINUSOIDAL = 0.05  # of the variance of a wave: less beside its first harmonic, and it is a sine
 AVERAGE = 0.1  # of its swing over the data: what is nearer to its average has returned to it
+NEARLY_WHOLE = 0.02  # of a period that a calendar has a name for: a fitted one is a little off it
 AT_REST = 0.05  # of its swing over the data: a component that moves less beyond them stays where it is
 STEPS = 41
 MOST_EXCHANGED = 500  # rows that say how much an input matters
@@ -238,7 +240,7 @@ def _tell_period(kernel: Expression, period: float | None) -> Expression:
         values = leaf.parameter("period").values if leaf.spec.has("period") else None
         if period is None or values is None or len(values) != 1 or round(values[0] / period) < 2:
             return leaf
-        whole = abs(values[0] / period - round(values[0] / period)) < 1e-6
+        whole = abs(values[0] / period - round(values[0] / period)) < NEARLY_WHOLE
         return leaf.with_parameter(replace(leaf.parameter("period"), values=(period,))) if whole else leaf
 
     return kernel.map_leaves(shorten)
@@ -254,14 +256,17 @@ def _look(curves: Curves, component: GatheredComponent, mean: Array) -> Seen:
 
 def _find_jump(subject: Subject, component: GatheredComponent, mean: Array) -> Jump | None:
     """Return where a component jumps: one step between neighbours is most of its swing, and much of all its ways."""
-    if subject.only_column is None or component.columns != (subject.only_column,) or len(mean) < FEWEST_FOR_JUMP:
+    if subject.only_column is None or component.columns != (subject.only_column,):
         return None
-    if component.kind.name not in ("random walk", "variation", "short-lived variation", "slow change"):
+    jumps = component.kind.name == "jump"
+    if not jumps and (component.kind.name not in MAY_JUMP or len(mean) < FEWEST_FOR_JUMP):
         return None
     order = np.argsort(subject.in_user_units(subject.only_column), kind="stable")
     places, steps = subject.in_user_units(subject.only_column)[order], np.diff(mean[order])
     largest = int(np.argmax(np.abs(steps)))
     size = abs(float(steps[largest]))
+    if jumps:  # over a few rows
+        return Jump(float(places[largest + 1]), float(steps.sum()))
     if size < JUMP_OF_SWING * float(np.ptp(mean)) or size < JUMP_OF_WAYS * float(np.abs(steps).sum()):
         return None
     return Jump(float(places[largest + 1]), float(steps[largest]))

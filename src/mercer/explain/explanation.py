@@ -53,8 +53,8 @@ from mercer.explain.search import (
 from mercer.explain.subject import Subject, structure_text, subject_of
 from mercer.explain.words import Narrator
 from mercer.fitting.problem import AtBound
-from mercer.kernels.blend import Blend, Surface
-from mercer.kernels.expression import Base, Expression, contains
+from mercer.kernels.blend import Blend, Surface, is_jump
+from mercer.kernels.expression import Base, Expression, contains, find_all
 from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout, to_data_units
@@ -314,7 +314,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     if along is not None and not guess:
         beyond = find_horizon(subject, along), forecast(subject, along)
         extrapolation = extrapolate(subject, components, subject.columns[along], *beyond, narrator)
-    change = change_in(fitted) if contains(kernel, Blend) else None
+    change = change_in(fitted) if _has_regimes(kernel) or fitted.origin.given is not None else None
     narrator.claims += () if change is None else change.claims
     noise_share = min(1.0, noise_std**2 / subject.variance)
     likely = sum(not each.minor and each.likely for each in components)
@@ -374,6 +374,11 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         answers=listed,
         claims=tuple(narrator.claims),
     )
+
+
+def _has_regimes(kernel: Expression) -> bool:
+    """Whether something changes beside the level: a jump that a search has found is told as one."""
+    return any(not is_jump(each) for each in find_all(kernel, Blend))
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ from mercer.explain.subject import KernelPart, PredictingKernel, Subject, averag
 from mercer.explain.wording import INDISTINCT, RHYTHMS, Column
 from mercer.explain.words import LIKELY
 from mercer.inference.contract import Prediction
+from mercer.kernels.blend import Surface, is_jump
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, contains, sum_of
 from mercer.kernels.functional import Functional
@@ -58,6 +59,7 @@ BAND_WEIGHT = 0.02  # a kernel with a smaller weight adds to a band by its mean 
 SAME_PERIOD = 0.1  # periods that differ by a smaller share are one
 NEAR_PERIODS, FEWEST_BEATS = 0.25, 4.0  # as a share; of two patterns, that data must show to tell them from one
 SHORT = 3.0  # steps of the data: what is forgotten over fewer is short-lived
+RISE = 4.4  # widths of a logistic function: from a tenth to nine tenths of it
 SLOW = 0.5  # of the range of the data: what varies over more is a slow change
 FEWEST_STEPS = 2.0  # of the data in a period: with fewer it cannot be seen
 PARTS_OF_A_PERIOD = (6, 5, 4, 3, 2)  # a pattern that repeats within its period has a shorter one
@@ -82,7 +84,7 @@ QUICK = ("variation", "short-lived variation")
 class ComponentKind:
     """What components of several kernels have in common.
 
-    `name` is "trend", "season", "slow change", "variation", "short-lived variation", "random walk", "noise",
+    `name` is "trend", "season", "slow change", "variation", "short-lived variation", "random walk", "jump", "noise",
     "constant", "network", "learned function", "effect" (of one input), "effects" (that add up) or "interaction".
     """
 
@@ -260,6 +262,8 @@ def classify(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Co
     if contains(inside, Network) or contains(inside, Functional):
         name = "network" if contains(inside, Network) else "learned function"
         return ComponentKind(name, _name_tables(part.columns, columns), where=where)
+    if is_jump(part.kernel):
+        return ComponentKind(_name_jump(subject, part, gates[0][0]), _name_tables(part.columns, columns))
     joint = judge_by_rule(inside, columns) if gates else judge_joint(subject, kernel, part)
     groups = find_acting(group_factors(inside, columns), joint)
     looked_at = [d for dims in groups for d in dims]
@@ -280,6 +284,15 @@ def classify(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Co
         if not _repeats_within(subject, kernel, part, place, period):
             return ComponentKind("variation", involved, None, where, idle_period=period)
     return ComponentKind(name, involved, period, where)
+
+
+def _name_jump(subject: Subject, part: KernelPart, surface: Surface) -> str:
+    """Say whether a change of level is a jump, or takes its time: from a tenth to nine tenths of it."""
+    (place,), width = part.columns, (surface.parameter("width").values or (0.0,))[0]
+    rise, span = RISE * width, float(np.ptp(subject.in_user_units(place)))
+    if rise <= SHORT * subject.step_along(place):
+        return "jump"
+    return "slow change" if rise > SLOW * span else "variation"
 
 
 _JOINTS: WeakKeyDictionary[KernelPart, Joint] = WeakKeyDictionary()

@@ -1,12 +1,12 @@
 """Jumps of the level of a series, whatever the kernels make of them.
 
-A search without change points follows a jump by a curve, and then speaks of a random walk or a trend. Under the kernel
-that has most weight the rows are N(level, A). A step h(x) = 1 from some place on, whitened by A = L L' like the rows,
-is tested as the waves of `rhythms.py` are, by generalised least squares: its size is b = h'My / h'Mh, with variance
-1 / h'Mh, where M = A^-1 less what the level and the rows on both sides of the step explain. These two rows are left out
-so that a single wrong one is no jump; what is left is whether the level is another one after it. A kernel that does
-not suit the rows calls much a coincidence: lines through the rows on both sides must not meet either, and no step from
-row to row may be like it.
+Kernels that do not jump follow a jump by a curve, and then speak of a random walk or a trend. Under the kernel that has
+most weight, less its own jumps, the rows are N(level, A). A step h(x) = 1 from some place on, whitened by A = L L' like
+the rows, is tested as the waves of `rhythms.py` are, by generalised least squares: its size is b = h'My / h'Mh, with
+variance 1 / h'Mh, where M = A^-1 less what the level and the rows on both sides of the step explain. These two rows are
+left out so that a single wrong one is no jump; what is left is whether the level is another one after it. A kernel that
+does not suit the rows calls much a coincidence: where it does not jump itself, lines through the rows on both sides
+must not meet either, and no step from row to row may be like it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence
-from mercer.explain.gathering import Curves
-from mercer.explain.rhythms import Whitened, whiten
+from mercer.explain.gathering import Curves, classify
+from mercer.explain.rhythms import Whitened, find_likeliest, whiten
+from mercer.explain.subject import Subject
+from mercer.kernels.blend import Blend, is_jump
 from mercer.kernels.domains import Array
+from mercer.kernels.expression import find_all
 
 FEWEST, SIDE = 30, 5  # rows in all, and on each side of a jump
 LOOKED_AT = 40  # places where the level differs most from one side to the other
@@ -39,6 +42,7 @@ class LevelJump:
     low: float
     high: float
     p_value: float
+    by_curve: bool = True  # no kernel of much weight jumps there
 
 
 def find_jumps(curves: Curves) -> list[Claim]:
@@ -48,36 +52,49 @@ def find_jumps(curves: Curves) -> list[Claim]:
     subject, place = curves.subject, curves.subject.only_column
     if place is None or len(subject.data.y) < FEWEST:
         return []
-    white, column = whiten(subject, place), subject.columns[place]
+    white, column = whiten(subject, place, without=is_jump), subject.columns[place]
     if white is None:
         return []
-    found = [(abs(size) / spread, row, size, spread) for row, size, spread in _measure(white)]
+    known = _find_known(subject, white.at)
+    found = [(abs(size) / spread, row, size, spread) for row, size, spread in _measure(white, known)]
     times, row, size, spread = max(found, default=(0.0, 0, 0.0, 0.0))
     p = float(min(1.0, 2.0 * norm.sf(times) * len(white.y)))
-    if p >= CLEAR or abs(size) < OF_SPREAD * float(np.std(white.y)):
+    if p >= CLEAR or (known is None and abs(size) < OF_SPREAD * float(np.std(white.y))):
         return []
-    steps = np.abs(np.diff(white.y))  # to a row, from the one before
-    row = max(range(row - 2, row + 3), key=lambda each: float(steps[each - 1]))
-    if steps[row - 1] < STEPS_OUT * MAD * float(np.median(steps)) or not _are_apart(white, row):
-        return []
+    if known is None:
+        steps = np.abs(np.diff(white.y))  # to a row, from the one before
+        row = max(range(row - 2, row + 3), key=lambda each: float(steps[each - 1]))
+        if steps[row - 1] < STEPS_OUT * MAD * float(np.median(steps)) or not _are_apart(white, row):
+            return []
     scale = subject.units.y_scale
     low, high = (scale * (size + sign * WITHIN_95 * spread) for sign in (-1.0, 1.0))
-    value = LevelJump(column.name, float(white.at[row]), scale * size, low, high, p)
+    value = LevelJump(column.name, float(white.at[row]), scale * size, low, high, p, known is None)
     return [Claim("jump", subject.target, value, column.unit, 0.95, ClaimEvidence(p_value=p, rows=len(white.y)))]
 
 
-def _measure(white: Whitened) -> Iterator[tuple[int, float, float]]:
+def _find_known(subject: Subject, at: Array) -> int | None:
+    """Return the row from which on the level is another one in the likeliest kernel; None where it does not jump."""
+    kernel = find_likeliest(subject)
+    for part in kernel.parts:
+        if is_jump(part.kernel) and classify(subject, kernel, part).name == "jump":
+            surface = next(find_all(part.kernel, Blend)).surface
+            row = int(np.searchsorted(at, (surface.parameter("location").values or (0.0,))[0], side="right"))
+            return row if SIDE <= row <= len(at) - SIDE else None
+    return None
+
+
+def _measure(white: Whitened, known: int | None) -> Iterator[tuple[int, float, float]]:
     """Yield rows from which on the level may be another one, the size of the jump and its standard deviation."""
     count = len(white.y)
-    for row in _find_places(white.y):
+    for row in _find_places(white.y) if known is None else [known]:
         step, sides = (np.arange(count) >= row).astype(float), np.zeros((count, 2))
         sides[row - 1, 0] = sides[row, 1] = 1.0
         solved = white.factor.half_solve(np.column_stack([white.y, np.ones(count), sides, step]))
         basis = np.linalg.qr(solved[:, 1:4])[0]
         y, own = (each - basis @ (basis.T @ each) for each in (solved[:, 0], solved[:, 4]))
-        known = float(own @ own)
-        if known > 0:
-            yield row, float(own @ y) / known, known**-0.5
+        information = float(own @ own)
+        if information > 0:
+            yield row, float(own @ y) / information, information**-0.5
 
 
 def _are_apart(white: Whitened, row: int) -> bool:

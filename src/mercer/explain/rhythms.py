@@ -12,7 +12,7 @@ step over many cycles, which under the kernel would be a coincidence; a curve th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,10 +23,11 @@ from mercer.explain.checks import periodogram
 from mercer.explain.claims import Claim, ClaimEvidence
 from mercer.explain.gathering import Curves
 from mercer.explain.phrases import is_seldom
-from mercer.explain.subject import Subject
+from mercer.explain.subject import PredictingKernel, Subject
 from mercer.explain.words import LIKELY
 from mercer.fitting.calendar import rhythms_in
 from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression, build_base, sum_of
 from mercer.linalg.factor import Factor, Failure, factorise
 
 FEWEST = 40  # rows
@@ -82,6 +83,11 @@ def waves_of(at: Array, period: float, harmonics: int) -> Array:
     return np.column_stack([np.cos(phase), np.sin(phase)])
 
 
+def find_likeliest(subject: Subject) -> PredictingKernel:
+    """Return the kernel that has most weight within the data."""
+    return max(subject.heard, key=lambda each: each.within)
+
+
 def find_rhythms(curves: Curves) -> list[Claim]:
     """Claim the rhythms of a series that no likely component has."""
     subject, place = curves.subject, curves.subject.only_column
@@ -107,11 +113,19 @@ def find_rhythms(curves: Curves) -> list[Claim]:
     ]
 
 
-def whiten(subject: Subject, place: int) -> Whitened | None:
-    """Return the rows along a column, the last ones of very many, with what whitens them under the likeliest kernel."""
-    kernel = max(subject.heard, key=lambda each: each.within)
+def whiten(subject: Subject, place: int, without: Callable[[Expression], bool] | None = None) -> Whitened | None:
+    """Return the rows along a column, the last ones of very many, with what whitens them under the likeliest kernel.
+
+    without : summands of the kernel that are left out, as if nobody had thought of them.
+    """
+    kernel = find_likeliest(subject)
     rows = subject.data.take(np.argsort(subject.data.X[:, place], kind="stable")[-MOST:])
-    factor = factorise(partial(fused.gram_lower, kernel.program, kernel.values, rows.at), kernel.noise)
+    program, values = kernel.program, kernel.values
+    if without is not None:
+        kept = [part.scaled for part in kernel.parts if not without(part.kernel)]
+        rest = subject.part_of(sum_of(kept or [build_base("C", variance=1.0)]))  # a constant beside a level is nothing
+        program, values = rest.program, rest.values
+    factor = factorise(partial(fused.gram_lower, program, values, rows.at), kernel.noise)
     if isinstance(factor, Failure):
         return None
     at = rows.X[:, place] * subject.units.scale[place] + subject.units.shift[place]

@@ -185,7 +185,7 @@ def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
     steep = "" if slope is None else f", {slope_phrase(slope, columns[next(term.leaves()).columns[0]])}"
     seen = claim.value.seen
     if seen is not None and seen.jump is not None:
-        return _say_jump(seen.jump, columns[next(term.leaves()).columns[0]])
+        return _say_jump(seen.jump, column_of(term, columns))
     if seen is not None and seen.idle_period is not None:
         column = column_of(term, columns)
         period = column.length(seen.idle_period)
@@ -200,7 +200,7 @@ def _say_chance(p: float | None) -> str:
 
 def column_of(term: Expression, columns: Sequence[Column]) -> Column:
     """Return the column of a kernel on one."""
-    return columns[next(term.leaves()).columns[0]]
+    return columns[next(owner.columns[0] for owner in term.owners() if owner.columns)]
 
 
 def _say_between(between: tuple[float, float], column: Column) -> str:
@@ -219,6 +219,7 @@ KINDS = {  # of gathered components: a title, and what it is in a sentence
     "variation": ("Variation", "variation"),
     "short-lived variation": ("Short-lived variation", "short-lived variation"),
     "random walk": ("Random walk", "a drift like a random walk"),
+    "jump": ("Jump", "a jump of the level"),
     "noise": ("Noise at each value", "noise, drawn anew for every value"),
     "constant": ("Constant", "a constant"),
     "network": ("Function learned by a network", "a function learned by a network"),
@@ -358,12 +359,13 @@ def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
 
 @words_for("jump")
 def _say_level_jump(claim: Claim, vocabulary: Vocabulary) -> str:
-    """Say that the level jumps, which the kernels follow by a curve."""
+    """Say that the level jumps, and where no kernel jumps how the components follow."""
     found, column = claim.value, vocabulary.column(claim.value.column)
     low, high = sorted((abs(found.low), abs(found.high)))
+    follow = " The components follow it by a curve." if found.by_curve else ""
     return (
         f"The level of {vocabulary.target} jumps {'up' if found.size > 0 else 'down'} by {number(abs(found.size))} at "
-        f"{column.at(found.at)} (95 % between {number(low)} and {number(high)}). The components follow it by a curve."
+        f"{column.at(found.at)} (95 % between {number(low)} and {number(high)}).{follow}"
     )
 
 
@@ -628,7 +630,10 @@ def _say_absence(claim: Claim, vocabulary: Vocabulary) -> str:
 
 
 # What a search on several columns may begin with, by the kind of the first step.
-STARTS = {"every column": "a kernel on every column", "each column": "a sum of kernels on one column each"}
+STARTS = {
+    "every column": "a kernel on every column", "each column": "a sum of kernels on one column each",
+    "usual parts": "the usual parts of a series", "jump": "a jump of the level",
+}  # fmt: skip
 
 
 @words_for("searched structure", "kernel functional", "trained network", "distilled network")

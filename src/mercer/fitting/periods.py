@@ -31,6 +31,7 @@ NEARLY = 1.05
 MUCH_BETTER = 0.8
 STRONGEST, AT_LEAST, TOLERANCE = 5, 3, 0.06  # waves looked at for a common period; how many must share it; cycles off
 LEAST_ROWS = 5  # on either side of a change that is worth trying
+CLEAR_STEP = 10.0  # of twice the log likelihood, beyond what the best of all places gains by chance
 PLACES = 6  # where something may change
 NEAR = 3  # rows whose median is the level there
 LEAST_FOR_SEASONS = 60  # rows; fewer show one pattern at most, which `periods` finds
@@ -246,6 +247,51 @@ def change_places(column: Array, y: Array, periods: Array | None = None) -> Arra
     ranked = [[float(0.5 * (x[p - 1] + x[p])) for p in _highest(gain, apart)] for gain in gains]
     places = list(dict.fromkeys(one for turn in zip_longest(*ranked) for one in turn if one is not None))
     return np.array(places[:PLACES] if places else [float(x[0] + x[-1]) / 2])
+
+
+def find_step(column: Array, y: Array, period: float | None = None) -> float | None:
+    """Return the place of a jump of the level; None where a smooth curve of more numbers leaves less over.
+
+    A level that jumps is compared with a cubic, a line that jumps with one power more, each beside waves of a period
+    where one is known.
+    """
+    order = np.argsort(column, kind="stable")
+    x, target, span = column[order], y[order], float(np.ptp(column))
+    if len(x) < 4 * LEAST_ROWS or span <= 0:
+        return None
+    waves = np.empty((len(x), 0))
+    if period is not None and len(x) > 8 * LEAST_ROWS:
+        angle = 2.0 * np.pi * x / period
+        waves = np.stack([wave(k * angle) for k in (1, 2, 3) for wave in (np.cos, np.sin)], axis=1)
+    powers = np.vander(2.0 * (x - x[0]) / span - 1.0, 5, increasing=True)
+    for numbers in (1, 2):
+        found = _fit_step(x, target, np.hstack([powers[:, :numbers], waves]))
+        smooth = np.hstack([powers[:, : numbers + 3], waves])
+        curved = target - smooth @ np.linalg.lstsq(smooth, target, rcond=None)[0]
+        if found is not None and found[1] < float(curved @ curved):
+            return found[0]
+    return None
+
+
+def _fit_step(x: Array, target: Array, beside: Array) -> tuple[float, float] | None:
+    """Return where a step beside other regressors leaves least over, and how much; None where it takes out too little.
+
+    With r what the others leave of y, a step h takes out (h'r)^2 / |h - Ph|^2; of noise the best of n places some
+    2 log n of its variance.
+    """
+    n, side = len(x), max(LEAST_ROWS, len(x) // 20)
+    basis = np.linalg.qr(beside)[0]
+    rest = target - basis @ (basis.T @ target)
+    inner = np.arange(side, n - side + 1)  # the first row after the step
+    inner = inner[x[inner] > x[inner - 1]]
+    if not len(inner):
+        return None
+    after, known = np.cumsum(rest[::-1])[::-1][inner], np.cumsum(basis[::-1], axis=0)[::-1][inner]
+    gain = after**2 / np.maximum(n - inner - np.sum(known**2, axis=1), 1e-9)
+    best, total = inner[int(np.argmax(gain))], float(rest @ rest)
+    left = max(total - float(gain.max()), 1e-12 * total)
+    clear = total > 0 and n * math.log(total / left) > CLEAR_STEP + 2.0 * math.log(n)
+    return (float(x[best - 1 : best + 1].mean()), left) if clear else None
 
 
 def _gain(values: Array, centred: bool = True) -> Array:

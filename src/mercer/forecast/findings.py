@@ -33,9 +33,8 @@ class Outlook:
 
     @property
     def finest(self) -> float:
-        """A hundredth of this is the last digit worth showing: ten times half the narrowest band."""
-        width = float((self.ahead["upper_95"] - self.ahead["lower_95"]).min())
-        return 5.0 * width
+        """A hundredth of this is the last digit worth showing."""
+        return find_finest(self.ahead)
 
     @property
     def positive(self) -> bool:
@@ -86,6 +85,11 @@ class Finding:
     def unusual(self) -> bool:
         """Whether what comes differs by more than its uncertainty, or a value is far from what the others say."""
         return self.change.strength > 1.0 or abs(self.surprise.deviations) > STRIKING
+
+
+def find_finest(ahead: pd.DataFrame) -> float:
+    """Return ten times half the narrowest band of a table: a hundredth of it is the last digit worth showing."""
+    return 5.0 * float((ahead["upper_95"] - ahead["lower_95"]).min())
 
 
 def look_ahead(forecaster: Forecaster, found: pd.DataFrame) -> tuple[Outlook, ...]:

@@ -7,12 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
 from mercer.explain.explanation import Explanation
 from mercer.explain.wording import resolve
 from mercer.forecast import words
-from mercer.forecast.findings import LEVELS, Finding, Outlook, choose_unusual, compare, find, look_ahead
+from mercer.forecast.calendar import Calendar
+from mercer.forecast.findings import LEVELS, Finding, Outlook, choose_unusual, compare, find, find_finest, look_ahead
 from mercer.forecast.forecaster import Forecaster
 from mercer.forecast.pictures import count_shown, forecast_figure, forecasts_figure
 from mercer.report import check_place
@@ -138,12 +140,16 @@ def _draw(outlook: Outlook, name: str, target: str, said: str) -> Markup:
 
 def list_steps(outlook: Outlook) -> list[dict[str, Any]]:
     """Return the rows of the table of what comes."""
-    rows = []
-    for time, row in outlook.ahead.iterrows():
+    return list_rows(outlook.ahead, outlook.named.calendar)
+
+
+def list_rows(ahead: pd.DataFrame, calendar: Calendar) -> list[dict[str, Any]]:
+    """Return the rows of a table of means and bands by time."""
+    rows, finest = [], find_finest(ahead)
+    for time, row in ahead.iterrows():
         ends = [(row[f"lower_{level}"], row[f"upper_{level}"]) for level in LEVELS]
-        bands = [f"{resolve(low, outlook.finest)} to {resolve(high, outlook.finest)}" for low, high in ends]
-        when = words.tell_time(time, outlook.named.calendar)
-        rows.append({"when": when, "mean": resolve(row["mean"], outlook.finest), "bands": bands})
+        bands = [f"{resolve(low, finest)} to {resolve(high, finest)}" for low, high in ends]
+        rows.append({"when": words.tell_time(time, calendar), "mean": resolve(row["mean"], finest), "bands": bands})
     return rows
 
 

@@ -37,6 +37,7 @@ import numpy as np
 from mercer.errors import KernelError
 from mercer.kernels.domains import ParameterSpec, Positive, Real, Shape
 from mercer.kernels.expression import (
+    Base,
     Expression,
     Given,
     Owner,
@@ -265,6 +266,12 @@ def blend(
     nothing = [part is None or (not isinstance(part, Expression) and part == 0) for part in parts]
     kernels = tuple(None if no or p is None else as_expression(p) for no, p in zip(nothing, parts, strict=True))
     return Blend(kernels, surface(kind, len(kernels), features=features, on=columns, **values))
+
+
+def is_jump(kernel: Expression) -> bool:
+    """Tell whether a kernel is a change point from nothing to a constant: beside a level, the level jumps."""
+    jumps = isinstance(kernel, Blend) and kernel.surface.kind == "CP" and kernel.parts[:-1] == (None,)
+    return jumps and isinstance(kernel.children[0], Base) and kernel.children[0].symbol == "C"
 
 
 def within(part: Expression) -> Expression:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,9 @@ from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import LearnedPrior
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import LOG_2_PI
+from mercer.kernels.blend import Blend
 from mercer.kernels.domains import Array
+from mercer.kernels.expression import contains
 from mercer.learners.contract import Weights, share_beyond
 from mercer.linalg.threads import one_thread
 
@@ -37,6 +39,7 @@ HOPELESS = 1.0  # this much worse in mean log density than the best forecast: ou
 STRENGTH = 0.3  # rows that the prior counts for, for each finalist: neighbouring rows of a forecast say the same
 WILD = 10.0  # a kernel is wild whose variance half-way between two rows is this many times that at them
 UNLIKELY = 1e-3  # a weight by evidence below which a wild kernel is not forecast with
+SOME = 0.1  # of all weight by evidence, that kernels with a change need together to be forecast with
 WIDEST = 25.0  # bands five times as wide: more means that the kernel cannot forecast at all, and its weight says so
 
 
@@ -65,6 +68,7 @@ class Forecasts:
     variance: Array
     beyond: Array | float = 1.0  # `share_beyond` of every row
     wild: bool = False  # sure of itself at the rows, and of nothing between them
+    foreknown: bool = False  # with a change, whose place was fitted to all rows: no origin before it could know it
 
     @property
     def log_density(self) -> Array:
@@ -94,7 +98,7 @@ class Forecasts:
 
     def widen(self) -> Forecasts:
         """Return the forecasts with variances that own up to their errors."""
-        return Forecasts(self.error, self._widen(self.widening), self.beyond, self.wild)
+        return replace(self, variance=self._widen(self.widening))
 
 
 def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -> list[tuple[Rows, Rows]]:
@@ -138,7 +142,8 @@ def forecast(
             beyond.append(share_beyond(data.X[after, column] - along.max(), float(np.ptp(along))))
     if not errors:
         return Forecasts(np.empty(0), np.empty(0))
-    return Forecasts(np.concatenate(errors), np.concatenate(variances), np.concatenate(beyond), wild)
+    foreknown = contains(fit.expression, Blend)
+    return Forecasts(np.concatenate(errors), np.concatenate(variances), np.concatenate(beyond), wild, foreknown)
 
 
 def forecast_tails(forecasts: list[Forecasts], weights: Array) -> float:
@@ -195,7 +200,12 @@ def weigh(scores: Sequence[float], forecasts: list[Forecasts] | None, column: in
     if forecasts is None or not len(forecasts[0].error):
         return Weights(tuple(map(float, within)), tuple(map(float, within)), (1.0,) * len(scores))
     # A period of a few steps can fit every row by chance, and swing between them: the evidence must speak for it.
-    trusted = [not f.wild or weight > UNLIKELY for f, weight in zip(forecasts, within, strict=True)]
+    # A change that is known beforehand forecasts well whether it is one or not: the evidence must speak for that too.
+    changes = sum(weight for f, weight in zip(forecasts, within, strict=True) if f.foreknown) > SOME
+    trusted = [
+        (not f.wild or weight > UNLIKELY) and (not f.foreknown or changes)
+        for f, weight in zip(forecasts, within, strict=True)
+    ]
     return weigh_forecasts(within, forecasts, column, trusted)
 
 

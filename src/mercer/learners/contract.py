@@ -86,6 +86,7 @@ STEP_TEXTS = {
     "every column": "every column at once: {part}",
     "each column": "each column by itself: {part}",
     "usual parts": "usual parts: {part}",
+    "jump": "a jump of the level",
     "add": "+ {part}",
     "multiply": "* {part}",
     "replace": "{part} -> {other}",

@@ -26,13 +26,13 @@ from joblib import effective_n_jobs
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
 from mercer.fitting.minimise import ONE_THREAD_BELOW, Clock, OutOfTimeError, Work, run_parallel
-from mercer.fitting.periods import in_turn, periods, seasons
+from mercer.fitting.periods import find_step, in_turn, periods, seasons
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data
 from mercer.kernels.algebra import canonical, canonical_structure, structure
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
+from mercer.kernels.expression import Base, Expression, build_base, product_of
 from mercer.kernels.leaf import REGISTRY
 from mercer.kernels.parameters import layout
 from mercer.learners.averaging import Forecasts, forecast, refit, weigh
@@ -57,8 +57,9 @@ from mercer.learners.growth import (
     check_operators,
     children,
     has_periods,
+    jump_of_level,
     leave_behind,
-    usual_parts,
+    usual_kernels,
 )
 from mercer.learners.intervals import Beginning, IntervalPolicy, IntervalRace, sharpen, with_verdict
 from mercer.learners.judging import AUTO, appoint
@@ -115,7 +116,8 @@ class GrammarSearch(Learner):
     Parameters
     ----------
     bases : symbols of the base kernels to build from, on columns of numbers and dates; categories have CAT.
-    operators : "+" adds, "*" multiplies, "r" replaces a base kernel; "|" (on request) changes: CP, CW.
+    operators : "+" adds, "*" multiplies, "r" replaces a base kernel; "j" begins with a jump of the level too, where a
+        series looks like that: CP(0, C); "|" (on request) changes: CP, CW.
     grammar : "full" applies them to every subexpression, "cks" to the whole kernel only (replacement everywhere).
     score : "auto" (default) is "evidence" on few rows of a series, else "bic". "evidence": -2 log evidence averaged
         over the priors (Laplace), and what a rare structure costs; or "bic", "aic", "loo" (leave one out), or
@@ -140,7 +142,7 @@ class GrammarSearch(Learner):
     """
 
     bases: Sequence[str] = ("SE", "PER", "LIN", "RQ", "M12")
-    operators: str = "+*r"
+    operators: str = "+*rj"
     grammar: Grammar = "full"
     score: str = "auto"
     max_depth: int | None = None
@@ -173,7 +175,7 @@ class GrammarSearch(Learner):
         policy = SearchPolicy(first_parents=1, improvement=0.0, for_luck=0.0, every_column=False, simplify=False)
         bases = ("SE", "LIN", "PER", "RQ")
         how: dict[str, Any] = {"score": "bic", "priors": None, "race": False, "average": False, "buffer": 0}
-        settings = cls(bases, grammar="cks", restarts=4, policy=policy, **how)
+        settings = cls(bases, "+*r", grammar="cks", restarts=4, policy=policy, **how)
         return replace(settings, **changes)
 
     def learn(self, context: Context) -> Learned:
@@ -265,6 +267,18 @@ class Search:
         X, y = self.shown.X, self.shown.y
         return {column: seasons(X[:, column], y, self.policy.seasons).tolist() for column in self._columns_in_time()}
 
+    @cached_property
+    def _jumps(self) -> list[Child]:
+        """A jump of the level among the first candidates, where the rows of a series look like that."""
+        if len(self.columns) > 1 or self.context.categories or "j" not in self.settings.operators:
+            return []
+        (column,) = self.columns
+        place = find_step(self.shown.X[:, column], self.shown.y, next(iter(self.seasons[column]), None))
+        if place is None:
+            return []
+        jump = jump_of_level(column, place)
+        return [Child(jump, canonical_structure(jump), Step("jump", structure(jump)))]
+
     def _columns_in_time(self) -> Iterator[int]:
         """Yield the columns of numbers as long as there is time to look at them, once there is a kernel to return."""
         for column in self.number_columns:
@@ -304,7 +318,8 @@ class Search:
                     continue
                 for each, usable in lines:
                     if each is line and depth <= 1:
-                        self.race(line, 0, 0, [(Child(base, base, Step("base", base)), None) for base in alone])
+                        first = [Child(base, base, Step("base", base)) for base in alone]
+                        self.race(line, 0, 0, [(child, None) for child in (*first, *self._jumps)])
                     if depth > 0 and not each.ended:
                         self._grow(each, depth, usable)
                 if all(each.ended for each, _ in lines):
@@ -367,13 +382,17 @@ class Search:
         A line, a smooth curve, the seasons that all rows show and what is short-lived: a kernel that a search from base
         kernels reaches after some levels. What that search finds otherwise comes after.
         """
-        parts = usual_parts(self.settings.bases, self.columns[0], self.seasons[self.columns[0]])
-        if not 2 <= len(parts) <= most + 1 or "+" not in self.settings.operators:
+        X, column = self.shown.X, self.columns[0]
+        more = [child.expression for child in self._jumps]
+        span = float(np.ptp(X[:, column]))
+        kernels = usual_kernels(self.settings.bases, column, self.seasons[column], span, more)
+        kernels = [kernel for kernel in kernels if len(list(kernel.leaves())) <= most + 1]
+        depth = max((len(list(kernel.leaves())) for kernel in kernels), default=1) - 1
+        if depth < 1 or "+" not in self.settings.operators:
             return
-        whole, depth = sum_of(parts), len(parts) - 1
-        child = Child(whole, canonical_structure(whole), Step("usual parts", structure(whole)))
+        usual = [Child(each, canonical_structure(each), Step("usual parts", structure(each))) for each in kernels]
         rungs = self.racing.rungs_of_few(self.settings.max_iterations)
-        self.race(line, depth, line.first, [(child, None)], rungs)
+        self.race(line, depth, line.first, [(child, None) for child in usual], rungs)
         for turn in range(depth):
             before = line.best
             if before is None:

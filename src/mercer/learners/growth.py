@@ -3,6 +3,7 @@
     +   S -> S + B        for every base kernel B on every dimension
     *   S -> S * B
     r   B -> B'           a base kernel replaced by another
+    j   CP(0, C) at first      the level of a series jumps, where it looks like that; not a step of its own
     |   S -> CP(S, S), CP(S, B), CP(B, S), CW(S, B)     a change point or a window along the column of B; on request
 
 CKS applies + and * to the whole kernel only; the full grammar to every subexpression S of it (METHODS 3). What a step
@@ -27,8 +28,11 @@ from mercer.learners.every_column import inherit
 from mercer.learners.racing import Task
 
 Grammar = Literal["full", "cks"]
-OPERATORS = "+*r|"
+OPERATORS = "+*rj|"
 LEFT_BEHIND = "left behind in the race: it could not have won"
+# Periods nearer than this may be one season that changes: so many cycles over the data, and so many times each other.
+# Heights that turn seven times over the data spread a season over three or four cycles to both sides.
+NEAR_CYCLES, NEAR_PERIOD = 4.0, 1.25
 MOST_PLACES = 8  # categories that may each have a place of its own: with more the data seldom tell so much
 
 
@@ -104,11 +108,55 @@ def leave_behind(candidate: Candidate, evidence: float, score: float) -> Candida
     return replace(candidate, log_evidence=evidence, score=score, status=status, message=message, fit=None)
 
 
-def usual_parts(symbols: Sequence[str], column: int, seasons: Sequence[float]) -> list[Base]:
-    """Return what most series consist of, of the kernels allowed: a line, a curve, seasons, what is short-lived."""
-    waves = [build_base("PER", column, period=float(period)) for period in seasons]
-    parts = [build_base("LIN", column), build_base("SE", column), *waves, build_base("M12", column)]
-    return [part for part in parts if part.symbol in symbols]
+def jump_of_level(column: int, place: float) -> Expression:
+    """Return a kernel whose level is another one after a place, beside a level that all kernels have."""
+    return blend([None, build_base("C")], "CP", on=column, location=place)
+
+
+def usual_kernels(
+    symbols: Sequence[str], column: int, seasons: Sequence[float], span: float, more: Sequence[Expression] = ()
+) -> list[Expression]:
+    """Return what most series consist of, of the kernels allowed: a line, a curve, seasons, what is short-lived.
+
+    Seasons of near periods may be one whose height or phase wanders: waves of frequencies f - d to f + d add up to one
+    of frequency f that changes over about 1 / (2 pi d). Then there are two kernels: one with the season that changes,
+    SE * PER, which forecasts that it goes on changing, and one with all of them side by side.
+
+    more : further parts that this series may have: each kernel comes without and with them.
+    """
+    groups = group_near(seasons, span)
+    apart = [[build_base("PER", column, period=float(period))] for period in seasons]
+    joined = [[*_wander(column, group), build_base("PER", column, period=_middle(group))] for group in groups]
+    kernels = []
+    for waves in [joined, apart] if len(groups) < len(seasons) else [apart]:
+        usual = [[build_base("LIN", column)], [build_base("SE", column)], *waves, [build_base("M12", column)]]
+        parts: list[Expression] = [product_of(part) for part in usual if all(leaf.symbol in symbols for leaf in part)]
+        kernels += [sum_of(parts + further) for further in ([], list(more)) if len(parts + further) > 1]
+    return list(dict.fromkeys(kernels))
+
+
+def group_near(seasons: Sequence[float], span: float) -> list[list[float]]:
+    """Return periods in groups: those of one group are so near that they may be one season that changes."""
+    groups: list[list[float]] = []
+    for period in sorted(seasons):
+        last = groups[-1][-1] if groups else math.nan
+        if span / last - span / period <= NEAR_CYCLES and period <= NEAR_PERIOD * last:
+            groups[-1].append(period)
+        else:
+            groups.append([period])
+    return groups
+
+
+def _middle(group: Sequence[float]) -> float:
+    """Return the period half-way between the frequencies of a group."""
+    return 2.0 / (1.0 / group[0] + 1.0 / group[-1])
+
+
+def _wander(column: int, group: Sequence[float]) -> list[Base]:
+    """Return the factor by which a season of several near periods changes; none of one period."""
+    if len(group) == 1:
+        return []
+    return [build_base("SE", column, lengthscale=1.0 / (math.pi * (1.0 / group[0] - 1.0 / group[-1])))]
 
 
 def check_operators(operators: str) -> None:
@@ -116,7 +164,7 @@ def check_operators(operators: str) -> None:
     unknown = set(operators) - set(OPERATORS)
     if unknown or len(set(operators)) != len(operators) or not operators:
         raise InputError(
-            f"operators is a text of some of '{OPERATORS}' (add, multiply, replace, change), not {operators!r}"
+            f"operators is a text of some of '{OPERATORS}' (add, multiply, replace, jump, change), not {operators!r}"
         )
 
 
@@ -137,6 +185,8 @@ def _steps(
     parent: Expression, bases: Sequence[Base], operators: str, grammar: Grammar
 ) -> Iterator[tuple[Expression, Step]]:
     for path, part in subexpressions(parent):
+        if "|" not in operators and _is_inside_jump(parent, path):
+            continue
         # adding to a term is adding to the sum, which comes anyway; the same for factors and parts of a change
         outer = reduce(lambda node, number: node.children[number], path[:-1], parent) if path else None
         allowed = operators if not path or grammar == "full" else ""
@@ -147,7 +197,8 @@ def _steps(
                 continue
             if "+" in allowed and not isinstance(outer, Sum):
                 yield substitute(parent, path, sum_of([part, base])), Step("add", base)
-            if "*" in allowed and not isinstance(outer, Product):
+            may_multiply = "|" in operators or not contains(part, Blend)  # a jump of the level stays what it is
+            if "*" in allowed and not isinstance(outer, Product) and may_multiply:
                 yield substitute(parent, path, product_of([part, base])), Step("multiply", base)
             along = base.dims is not None and not base.spec.categorical  # a constant has no column to go along
             if "|" in allowed and not isinstance(outer, Blend) and base.dims and along:
@@ -158,6 +209,16 @@ def _steps(
                 yield substitute(parent, path, blend([part, base], "CW", on=on)), Step("window", base)
             if "r" in operators and isinstance(part, Base) and (part.symbol, part.dims) != (base.symbol, base.dims):
                 yield substitute(parent, path, inherit(part, base)), Step("replace", part, base)
+
+
+def _is_inside_jump(parent: Expression, path: Sequence[int]) -> bool:
+    """Tell whether the way to a node leads through a change."""
+    node = parent
+    for number in path:
+        if isinstance(node, Blend):
+            return True
+        node = node.children[number]
+    return False
 
 
 def _may_be_placed(part: Base, base: Base, outer: Expression | None) -> bool:

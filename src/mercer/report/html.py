@@ -51,11 +51,7 @@ Draw = Callable[..., Figure | None]
 
 
 class Steps(Protocol):
-    """What comes next, as the page shows it: a sentence, a row for each step, and where they come from."""
-
-    @property
-    def sentence(self) -> str:
-        """What comes at the last step."""
+    """What comes next, as the page shows it: a row for each step, and where they come from."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
