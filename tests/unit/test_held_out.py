@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import values_of
+from mercer.learners import finalists
 from mercer.learners import grammar as search_module
 from mercer.learners.contract import Learned
 from mercer.learners.criteria import HELD_OUT
@@ -144,9 +146,11 @@ def test_explained_and_in_the_units_of_the_data():
     np.testing.assert_allclose(scores[1] - scores[0], 2 * 60 * math.log(1000.0), rtol=1e-3)
 
 
-@pytest.mark.parametrize("place", ["refit", "forecast"])
-def test_ctrl_c_while_finalists_are_fitted_keeps_the_winner(place: str, monkeypatch: pytest.MonkeyPatch):
-    original, calls = getattr(search_module, place), []
+@pytest.mark.parametrize(("module", "place"), [(finalists, "refit"), (search_module, "forecast")])
+def test_ctrl_c_while_finalists_are_fitted_keeps_the_winner(
+    module: ModuleType, place: str, monkeypatch: pytest.MonkeyPatch
+):
+    original, calls = getattr(module, place), []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -154,7 +158,7 @@ def test_ctrl_c_while_finalists_are_fitted_keeps_the_winner(place: str, monkeypa
             raise KeyboardInterrupt
         return original(*arguments)
 
-    monkeypatch.setattr(search_module, place, interrupted)
+    monkeypatch.setattr(module, place, interrupted)
     found = learned(season(50), score="heldout", max_depth=1)
     assert found.stopped == "request"
     assert math.isfinite(found.fit.log_evidence)

@@ -102,15 +102,18 @@ def test_who_is_behind_goes_on_where_it_may_still_gain_as_much():
     assert promote([0.0, 5.0, 20.0, 50.0], rung, [math.inf] * 4) == [0, 1, 2]  # nobody knows: the margin decides
 
 
+def run_that_promises(promise: float, rows: int = 10) -> Run:
+    memory = Memory(4.0, np.zeros(1), np.eye(1), 1.0, 3, 0, promise)
+    return Run(np.zeros(1), 4.0, "", False, 1, rows, memory=memory)
+
+
 def test_what_a_start_may_still_gain_counts_for_its_kernel():
-    memory = Memory(4.0, np.zeros(1), np.eye(1), 1.0, 3, 0, 7.0)
-    runs = Run(np.zeros(1), 1.0, "", True, 1, 10), Run(np.zeros(1), 4.0, "", False, 1, 10, memory=memory)
+    runs = Run(np.zeros(1), 1.0, "", True, 1, 10), run_that_promises(7.0)
     assert Attempt(runs[:1], 0, 0.0).hope == 0.0
     assert Attempt(runs, 0, 0.0).hope == 7.0 - 3.0
     assert Attempt((*runs, replace(runs[1], memory=None)), 0, 0.0).hope == math.inf
     for promise, kept in ((4.0, 2), (1.0, 1)):
-        other = replace(runs[1], memory=memory._replace(promise=promise))
-        trimmed = Rung(1, 2, math.inf, 0, close=2.0).trim(Attempt((runs[0], other), 0, 0.0))
+        trimmed = Rung(1, 2, math.inf, 0, close=2.0).trim(Attempt((runs[0], run_that_promises(promise)), 0, 0.0))
         assert trimmed is not None
         assert len(trimmed.runs) == kept
 
@@ -128,7 +131,14 @@ def test_who_falls_behind_on_a_sample_is_looked_at_on_all_rows():
     course = RACE.rungs(True, 200, 50, RACE.many_rows + 1)
     assert [rung.sample is None for rung in course] == [False] * 4 + [True] * 3
     assert course[4].margin > course[5].margin
-    assert course[4].close > course[5].close
+    assert course[4].close > course[3].close
+
+
+def test_who_is_within_the_margin_goes_ten_steps_whatever_it_promises():
+    course = RACE.rungs(True, 200, 50, 300)
+    long = next(rung for rung in course if rung.iterations == 10)
+    assert promote([0.0, 1.0, 2.0, 3.0, 4.0, 7.9, 8.1], long, [0.0] * 7) == [0, 1, 2, 3, 4, 5]
+    assert promote([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.9], course[3], [0.0] * 8) == [0, 1, 2, 3, 4, 5, 6]
 
 
 def test_a_start_of_each_kind_stays_in_the_race():

@@ -24,8 +24,8 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from mercer.compute.program import compile_program
-from mercer.errors import InputError, NumericalError
-from mercer.fitting.minimise import ONE_THREAD_BELOW, Clock, OutOfTimeError, Work, run_parallel
+from mercer.errors import InputError
+from mercer.fitting.minimise import ONE_THREAD_BELOW, Clock, OutOfTimeError, Work
 from mercer.fitting.periods import find_step, in_turn, periods, seasons
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.starts import may_repeat
@@ -35,7 +35,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, build_base, product_of
 from mercer.kernels.leaf import REGISTRY
 from mercer.kernels.parameters import layout
-from mercer.learners.averaging import Forecasts, forecast, refit, weigh
+from mercer.learners.averaging import Forecasts, forecast, weigh
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, WholeData, read_time_budget
 from mercer.learners.criteria import BIC, criterion
 from mercer.learners.every_column import (
@@ -46,6 +46,7 @@ from mercer.learners.every_column import (
     kernels_on_every_column,
 )
 from mercer.learners.experience import read_priors, to_plain
+from mercer.learners.finalists import choose_finalists, find_carried, fit_to_all, for_each, leave_out_negligible
 from mercer.learners.growth import (
     LEFT_BEHIND,
     Child,
@@ -56,6 +57,7 @@ from mercer.learners.growth import (
     base_kernels,
     check_operators,
     children,
+    count_parts,
     has_periods,
     jump_of_level,
     leave_behind,
@@ -74,6 +76,7 @@ EVERY_COLUMN = 10_000  # added to the stages, in a journal, of what grows from k
 USUAL_PARTS = 20_000  # the same of what grows from the usual parts of a series
 SAMPLE = 100_000  # added to the stages, in a journal, of a search on a sample that comes before one on all rows
 CARRIED = 50_000  # the stage, in a journal, at which its best kernels are fitted to all rows
+RIVALS = 60_000  # added to the number of a rival of the best, in a journal, for what grows from it
 # What may change when a search goes on from its checkpoint.
 ANY_TIME = ("n_jobs", "time_budget", "checkpoint", "average", "finalists")
 
@@ -93,6 +96,7 @@ class SearchPolicy:
     carried_steps: int = 20  # of those fits: the optimum on a sample is near
     improvement: float = 2.0  # score that a deeper kernel must gain: less is "not worth a bare mention"
     for_luck: float = 2.0  # times log K, that the best of a large level of K must gain: one of K is ahead by chance
+    rivals: int = 2  # of a series: kernels level with the best, with no more parts, that are grown before a line ends
     every_column: bool = True  # begin with kernels on every column, where there are several
     simplify: bool = True  # try kernels without a part of the best, which may have become idle
     interval_iterations: int = 20  # of candidates on the sample, where intervals decide and nobody is raced
@@ -172,7 +176,9 @@ class GrammarSearch(Learner):
         optimiser is a quasi-Newton method from four starts (the appendix names none), columns and target are
         standardised, and the level of the target is fitted with the kernel.
         """
-        policy = SearchPolicy(first_parents=1, improvement=0.0, for_luck=0.0, every_column=False, simplify=False)
+        policy = SearchPolicy(
+            first_parents=1, improvement=0.0, for_luck=0.0, rivals=0, every_column=False, simplify=False
+        )
         bases = ("SE", "LIN", "PER", "RQ")
         how: dict[str, Any] = {"score": "bic", "priors": None, "race": False, "average": False, "buffer": 0}
         settings = cls(bases, "+*r", grammar="cks", restarts=4, policy=policy, **how)
@@ -363,7 +369,7 @@ class Search:
         if first.trials.stopped == "request":
             trials.candidates[:] = first.trials.candidates
             raise KeyboardInterrupt
-        carried = first.find_carried()
+        carried = find_carried(first.trials, self.policy.carried)
         self._note_sampled(line, first)
         entries, work = [], {}
         for place, candidate in enumerate(carried):
@@ -405,17 +411,6 @@ class Search:
             self._grow(line, level, bases)
             if line.ended:
                 break
-
-    def find_carried(self) -> list[Candidate]:
-        """Return the best finished kernels, the best first, and then those that led to it."""
-        candidates = self.trials.candidates
-        ranked = sorted(self.trials.find_finished(), key=lambda i: candidates[i].score)
-        chosen, parent = ranked[: self.policy.carried], ranked[0] if ranked else None
-        while parent is not None:
-            parent = candidates[parent].parent
-            if parent in ranked and parent not in chosen:
-                chosen.append(parent)
-        return [candidates[i] for i in chosen]
 
     def _note_sampled(self, line: Line, first: Search) -> None:
         """Write down what a search on a sample tried, as kernels left behind, with the scores they would come to."""
@@ -462,9 +457,12 @@ class Search:
 
     def _find_parts_of_dates(self) -> list[Base]:
         """Return a line, a curve and seasons along every column of dates that shows seasons clearly."""
-        clear = {column: self.seasons.get(column, []) for column in self.context.rhythms}
-        parts = [part for column, own in clear.items() if own for part in usual_parts(self.settings.bases, column, own)]
-        return [part for part in parts if part.symbol != "M12"]  # what is short-lived is left to the search
+        parts = list[Base]()
+        for column in self.context.rhythms:
+            if own := self.seasons.get(column):
+                waves = [build_base("PER", column, period=period) for period in own]
+                parts += [build_base("LIN", column), build_base("SE", column), *waves]
+        return [part for part in parts if part.symbol in self.settings.bases]
 
     def _grow(self, line: Line, depth: int, bases: Sequence[Base]) -> None:
         """Take one step from the best kernel of a line; where none is better, the line has ended."""
@@ -472,11 +470,41 @@ class Search:
         if before is None:
             line.ended = True
             return
-        self.race(line, depth, self._stage(line, depth), self._children(line, depth, bases))
+        self.race(line, depth, self._stage(line, depth), self._children(self._parents(line, depth), bases))
         if line.best == before:
             score = self.trials.candidates[before].score
             self.race(line, depth, -self._stage(line, depth), self.find_simpler(before))
             line.ended = not self.trials.candidates[line.best].score < score
+        if line.ended and len(self.columns) == 1 and self.whole is None and self.shown is self.data:
+            self._grow_rivals(line, bases)
+
+    def _grow_rivals(self, line: Line, bases: Sequence[Base]) -> None:
+        """Take a step from kernels that are level with the best; where one leads to a better one, the line goes on.
+
+        A greedy search takes the best of a level, and where two are level chance decides which: what lies one step
+        behind the other was not seen. A kernel with more parts than the best is no rival: the best was grown to it.
+        """
+        best = line.best
+        for _ in range(self.policy.rivals):
+            rival = self._find_rival(line)
+            if rival is None:
+                break
+            depth = self.trials.candidates[rival].depth + 1
+            self.race(line, depth, RIVALS + rival, self._children([rival], bases))
+            if line.best != best:
+                line.ended = False
+                break
+
+    def _find_rival(self, line: Line) -> int | None:
+        """Return the best of the kernels that the score cannot tell from the best, and that were not grown yet."""
+        candidates = self.trials.candidates
+        assert line.best is not None
+        best, most = candidates[line.best], self.settings.max_depth
+        limit, parts = best.score + self.policy.improvement / self.share, count_parts(best)
+        new = [i for i in self.trials.find_finished() if i in line.members and i not in self.grown]
+        level = [i for i in new if candidates[i].score < limit and count_parts(candidates[i]) <= parts]
+        usable = [i for i in level if most is None or candidates[i].depth < most]
+        return min(usable, key=lambda i: candidates[i].score, default=None)
 
     @staticmethod
     def _stage(line: Line, depth: int) -> int:
@@ -501,9 +529,8 @@ class Search:
 
     # --------------------------------------------------------------------------------------------------- what to try
 
-    def _children(self, line: Line, depth: int, bases: Sequence[Base]) -> list[tuple[Child, int | None]]:
-        """Return everything one step away from the best kernel of a line that was not fitted to the end yet."""
-        parents = self._parents(line, depth)
+    def _children(self, parents: Sequence[int], bases: Sequence[Base]) -> list[tuple[Child, int | None]]:
+        """Return everything one step away from some kernels that was not fitted to the end yet."""
         self.grown.update(parents)
         new: dict[Expression, tuple[Child, int | None]] = {}
         for parent in parents:
@@ -626,7 +653,7 @@ class Search:
         try:
             for number, rung in enumerate(rungs):
                 so_far = [self.judge.score_so_far(entries[i].task.expression, attempts[i]) for i in running]
-                hopes = [self._hope(attempts[i]) for i in running]
+                hopes = [self.hope(attempts[i]) for i in running]
                 promoted = promote(so_far, rung, hopes)
                 running = [running[i] for i in promoted]
                 effort = (rung.iterations, rung.starts, number == len(rungs) - 1)
@@ -646,9 +673,11 @@ class Search:
                 if attempt is not None:
                     self._add(line, entry, attempt, depth, number in unfinished, needed)
 
-    def _hope(self, attempt: Attempt | None) -> float:
+    def hope(self, attempt: Attempt | None) -> float:
         """Return what the score of a candidate may still gain, on all rows."""
-        return math.inf if attempt is None else 2.0 * attempt.hope * self.rows / attempt.runs[0].rows
+        if attempt is None:
+            return math.inf
+        return self.racing.steps_ahead * 2.0 * attempt.hope * self.rows / attempt.runs[0].rows
 
     def _race_by_intervals(
         self, whole: WholeData, line: Line, depth: int, stage: int, entries: Sequence[Entry], race: bool
@@ -752,7 +781,7 @@ class Search:
     def conclude(self) -> Learned:
         """Return the winner and, to average, the finalists with their weights."""
         settings, trials, data = self.settings, self.trials, self.context.data
-        ranked = self._finalists()
+        ranked = choose_finalists(trials, self.policy.finalists)
         column, forward = self.forecast_column, settings.finalists == "forward"
         if forward and column is None:
             raise InputError(
@@ -760,7 +789,7 @@ class Search:
                 f"rows; there are {len(self.columns)} columns and {data.count} rows"
             )
         if self.held_out is not None:
-            ranked = self._fit_to_all(ranked, self.held_out.count)
+            ranked = fit_to_all(ranked, trials, data, self.engine, settings.max_iterations, self.held_out.count)
         forecasts: list[Forecasts] | None = None
         if column is not None and (settings.average or forward):
             try:
@@ -776,7 +805,8 @@ class Search:
             ranked, forecasts = [ranked[i] for i in order], [forecasts[i] for i in order]
         weights = Weights()
         if settings.average:
-            ranked = ranked if column is not None else self._leave_out_negligible(ranked)
+            if column is None:
+                ranked = leave_out_negligible(ranked, self.share, self.policy.least_weight)
             weights = weigh([self.share * c.score for c in ranked], forecasts, column)
         fits = [c.fit for c in (ranked if settings.average else ranked[:1]) if c.fit is not None]
         return trials.conclude(fits[0], fits, weights, settled=forward or self.criterion is not BIC)
@@ -801,50 +831,4 @@ class Search:
             held = self.judge.priors_of(fit.expression)
             return forecast(fit, self.context.data, self.engine, column, held, False, until)
 
-        return self._for_each(some, look_ahead)
-
-    def _finalists(self) -> list[Candidate]:
-        """Return the best by score, the winner first, and the best of every depth: simple ones may forecast well."""
-        winner, finished = self.trials.incumbent, [self.trials.candidates[i] for i in self.trials.find_finished()]
-        assert winner is not None
-        ranked = [winner, *sorted((c for c in finished if c is not winner), key=lambda c: c.score)]
-        chosen = ranked[: self.policy.finalists]
-        for depth in sorted({c.depth for c in finished}):
-            best = next(c for c in ranked if c.depth == depth)
-            if best not in chosen:
-                chosen.append(best)
-        return chosen
-
-    def _leave_out_negligible(self, ranked: list[Candidate]) -> list[Candidate]:
-        """Return the winner, those whose weight could be seen in a prediction, and those that may be better."""
-        within, certain = weigh([self.share * c.score for c in ranked], None, None).within, ranked[0].score
-        least = self.policy.least_weight
-        kept = [c for c, w in zip(ranked, within, strict=True) if w >= least or c.scores[0] < certain < c.scores[1]]
-        return ranked[:1] + [c for c in kept if c is not ranked[0]]
-
-    def _fit_to_all(self, ranked: list[Candidate], held_out: int) -> list[Candidate]:
-        """Fit the finalists to all rows, from where they are; each keeps the score that it was chosen by."""
-        trials, data = self.trials, self.context.data
-        how = "its parameters were then fitted to all of them"
-        try:
-            fits = self._for_each(ranked, refit, data, self.engine, self.settings.max_iterations)
-        except KeyboardInterrupt:
-            trials.stopped = "request"
-            how = "its parameters hardly moved then, because the fit to all of them was stopped"
-            ranked = ranked[:1]
-            fits = [refit(c.fit, data, self.engine, 1) for c in ranked if c.fit is not None]
-        trials.notes.append(f"{held_out} of {data.count} rows were held out to choose the kernel; {how}")
-        kept = []
-        for old, fit in zip(ranked, fits, strict=True):
-            if fit.status != "failed":
-                kept.append(replace(old, expression=fit.expression, status=fit.status, message=fit.message, fit=fit))
-                trials.candidates[trials.candidates.index(old)] = kept[-1]
-        if not kept:
-            raise NumericalError(f"no finalist could be fitted to all rows: {fits[0].message}; try another score")
-        return kept
-
-    def _for_each(self, ranked: list[Candidate], function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        work = {i: (c.fit, *arguments) for i, c in enumerate(ranked)}
-        jobs = 1 if self.trials.stopped == "request" else self.trials.jobs
-        done = dict(run_parallel(function, work, jobs, prefer="threads"))
-        return [done[i] for i in range(len(ranked))]
+        return for_each(some, self.trials, look_ahead)
