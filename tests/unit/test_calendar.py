@@ -65,5 +65,11 @@ def test_a_table_with_dates_begins_with_their_seasons() -> None:
     sales = 200.0 + 1.5 * np.arange(84) + season + 25.0 * promotion + rng.normal(0.0, 8.0, 84)
     rows = pd.DataFrame({"month": months, "promotion": np.where(promotion, "yes", "no")})
     model = mercer.GPRegressor(mercer.GrammarSearch(max_depth=1), random_state=0).fit(rows, sales)
-    terms = model.explain().expression.split(" + ")
-    assert sorted(terms) == ["CAT(promotion)", "CPER(month)", "LIN(month)"]
+    explanation = model.explain()
+    assert sorted(explanation.expression.split(" + ")) == ["CAT(promotion)", "CPER(month)", "LIN(month)"]
+    rate, (season,) = explanation.rate, explanation.seasons
+    assert rate.beside_others
+    assert rate.low * rate.units < 18.0 < rate.high * rate.units
+    assert (season.rhythm, season.top, season.bottom) == ("yearly", ("July",), ("January",))
+    assert season.low < 60.0 < season.high
+    assert "the other inputs aside, the target rises by" in explanation.answers[0].sentence

@@ -59,6 +59,7 @@ class Rate:
     high: float
     per: str | None
     units: float
+    beside_others: bool = False  # there are other inputs, which are held where they are
 
     @property
     def clear(self) -> bool:
@@ -127,14 +128,14 @@ class Answer:
 
 
 def find_rate(subject: Subject) -> Claim | None:
-    """Claim how much the target rises on average along the only input.
+    """Claim how much the target rises on average along the only input, or the only one of dates, the others held.
 
-    None where there is none, where there are too few rows or none left to tell noise by, or where what the model leaves
-    over, or calls a season, rises or falls itself. The variance c'Cc holds if the kernel is right; c'y of what is left
-    over says how well the slope is known in any case: n_e of n errors are independent, n / n_e = 1 + 2 sum_k r_k while
-    these are positive.
+    None where there is none, where most kernels join it with another input, where there are too few rows or none left
+    to tell noise by, or where what the model leaves over, or calls a season, rises or falls itself. The variance c'Cc
+    holds if the kernel is right; c'y of what is left over says how well the slope is known in any case: n_e of n errors
+    are independent, n / n_e = 1 + 2 sum_k r_k while these are positive.
     """
-    place = subject.only_column
+    place = subject.order_column
     if place is None or len(subject.data.y) < FEWEST_FOR_RATE or np.ptp(subject.data.X[:, place]) <= 0:
         return None
     if subject.freedom < count_numbers(subject):
@@ -144,11 +145,12 @@ def find_rate(subject: Subject) -> Claim | None:
     least = subject.noise_variance * line.own_variance * _count_repeats(subject)
     found, weights = list[tuple[float, float]](), list[float]()
     for kernel in subject.heard:
-        slopes = _find_slopes(subject, kernel, rows, line)
-        if slopes is None and kernel.within > LIKELY:
-            return None
-        found.append((0.0, least) if slopes is None else (slopes[0], max(least, slopes[1])))
-        weights.append(kernel.within)
+        slopes = _find_slopes(subject, kernel, place, rows, line)
+        if slopes is not None:
+            found.append((slopes[0], max(least, slopes[1])))
+            weights.append(kernel.within)
+    if sum(weights) < LIKELY * sum(kernel.within for kernel in subject.heard):
+        return None
     means, variances = np.array(found).T
     known = average(np.array(weights)[:, None], means[:, None], variances[:, None])
     slope, reach = float(known.mean[0]), find_reach(subject, float(known.variance[0]))
@@ -157,7 +159,7 @@ def find_rate(subject: Subject) -> Claim | None:
     if missed > MISSED * math.sqrt(subject.noise_variance * line.own_variance):
         return None
     per, units = choose_per(column)
-    rate = Rate(column.name, slope, slope - reach, slope + reach, per, units)
+    rate = Rate(column.name, slope, slope - reach, slope + reach, per, units, subject.only_column is None)
     evidence = ClaimEvidence(rows=len(subject.data.y))
     return Claim("rate", subject.target, rate, column.unit, certainty=0.95, evidence=evidence)
 
@@ -200,9 +202,17 @@ def count_numbers(subject: Subject) -> float:
     return float(weights @ [len(each.values) for each in subject.heard] / max(weights.sum(), 1e-12))
 
 
-def _find_slopes(subject: Subject, kernel: PredictingKernel, rows: Array, line: Line) -> tuple[float, float] | None:
-    """Return the slope of all that is no season in a kernel, and its variance; None where a season is partly a line."""
-    kinds = [(part, classify(subject, kernel, part)) for part in kernel.parts]
+def _find_slopes(
+    subject: Subject, kernel: PredictingKernel, place: int, rows: Array, line: Line
+) -> tuple[float, float] | None:
+    """Return the slope of all that is no season in a kernel along a column, and its variance.
+
+    None where a season is partly a line, or where a part joins the column with others.
+    """
+    name = subject.columns[place].table_name
+    kinds = [(part, kind) for part in kernel.parts if name in (kind := classify(subject, kernel, part)).columns]
+    if any(kind.columns != (name,) for _, kind in kinds):
+        return None
     kept = [part for part, kind in kinds if kind.name not in ("season", "constant", "noise")]
     slope = variance = 0.0
     if kept:
@@ -211,7 +221,7 @@ def _find_slopes(subject: Subject, kernel: PredictingKernel, rows: Array, line: 
         variance = float(line.slopes @ covariance_of(subject, kernel, part, rows) @ line.slopes)
     for part, kind in kinds:
         if kind.name == "season" and kind.period is not None:
-            own, spread, left = _average_cycles(subject, kernel, part, kind.period, line)
+            own, spread, left = _average_cycles(subject, kernel, (place, part), kind.period, line)
             if _is_slanted(left, line):
                 return None
             slope, variance = slope + own, variance + spread
@@ -219,13 +229,13 @@ def _find_slopes(subject: Subject, kernel: PredictingKernel, rows: Array, line: 
 
 
 def _average_cycles(
-    subject: Subject, kernel: PredictingKernel, part: KernelPart, period: float, line: Line
+    subject: Subject, kernel: PredictingKernel, along: tuple[int, KernelPart], period: float, line: Line
 ) -> tuple[float, float, Array]:
     """Return the slope of a season averaged over a cycle around each place, its variance, and what is left of it.
 
     LIN * PER holds a line beside a season that grows, as PER has a mean: sum_j f(x + d_j) / J has the line alone.
     """
-    (place,) = part.columns
+    place, part = along
     few = thin(len(line.places), MOST_AVERAGED)
     short = Line.through(line.places[few])
     shifts = period * ((np.arange(SHIFTS) + 0.5) / SHIFTS - 0.5)
@@ -285,24 +295,26 @@ def find_seasons(curves: Curves) -> list[Claim]:
     subject, found = curves.subject, []
     for group in curves.season_groups:
         component = curves.join_seasons(group)
-        if len(component.columns) != 1:
+        place = curves.column_of(component)
+        if place is None:
             continue
-        season = _describe_season(curves, component, group)
+        season = _describe_season(curves, component, group, place)
         if season is not None:
             places = tuple(curves.components.index(each) for each in group)
             evidence = ClaimEvidence(components=places, p_value=season.p_value, rows=len(subject.data.y))
-            unit = subject.columns[component.columns[0]].unit
+            unit = subject.columns[place].unit
             found.append(Claim("season", subject.target, season, unit, component.certainty, evidence))
     return sorted(found, key=lambda claim: -claim.value.swing)
 
 
-def _describe_season(curves: Curves, component: GatheredComponent, group: Sequence[GatheredComponent]) -> Season | None:
+def _describe_season(
+    curves: Curves, component: GatheredComponent, group: Sequence[GatheredComponent], place: int
+) -> Season | None:
     """Look at the last cycle of the data, at their own spacing, under curves drawn from the kernels with the season.
 
-    group : the components that the season is made of.
+    group : the components that the season is made of. place : the column that it goes along.
     """
-    subject, period = curves.subject, component.kind.period
-    place, column = component.columns[0], subject.columns[component.columns[0]]
+    subject, period, column = curves.subject, component.kind.period, curves.subject.columns[place]
     step, last = subject.step_along(place), float(subject.in_user_units(place).max())
     if period is None or step <= 0:
         return None

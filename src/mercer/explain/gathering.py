@@ -586,6 +586,12 @@ class Curves:
         members = [MemberPart(kernels[name], _join(self.subject, own)) for name, own in parts.items()]
         return GatheredComponent(replace(group[0].kind, period=period), tuple(members))
 
+    def column_of(self, component: GatheredComponent) -> int | None:
+        """Return the one column that a component goes along; others that kernels have beside it may be idle."""
+        names = component.kind.columns
+        places = self.subject.table_columns.get(names[0], component.columns) if len(names) == 1 else ()
+        return places[0] if len(places) == 1 else None
+
     def without_others(self, component: GatheredComponent) -> Array:
         """Return what the other components leave of the data."""
         others = [self.at_rows(each).mean for each in self.components if each is not component]
@@ -599,14 +605,14 @@ class Curves:
         all that could have been: the few that a calendar names, or as many frequencies as the data show. None where the
         component is no season.
         """
-        period = component.kind.period
-        if period is None or len(component.columns) != 1:
+        period, place = component.kind.period, self.column_of(component)
+        if period is None or place is None:
             return None
         if component not in self._chances:
             rest = self.without_others(component)
-            at, step = self.subject.in_user_units(component.columns[0]), self.subject.step_along(component.columns[0])
+            at, step = self.subject.in_user_units(place), self.subject.step_along(place)
             near = [1.0 / (1.0 / period + part / float(np.ptp(at))) for part in (-INDISTINCT, 0.0, INDISTINCT)]
-            named = self.subject.columns[component.columns[0]].rhythm(period) is not None
+            named = self.subject.columns[place].rhythm(period) is not None
             found = [test_waves(at, rest, each, step) for each in near if each > 0]
             self._chances[component] = min(1.0, len(found) * min(found) * (len(RHYTHMS) if named else len(at) / 2.0))
         return self._chances[component]
@@ -677,8 +683,10 @@ def is_growing(curves: Curves, component: GatheredComponent) -> bool:
 
     A kernel like LIN * PER takes growth for granted, so that its band does not say whether there is any.
     """
-    subject, place, period = curves.subject, component.columns[0], component.kind.period
-    if period is None or subject.freedom < len(component.members[0].of.values):  # then noise is part of the curve
+    subject, place, period = curves.subject, curves.column_of(component), component.kind.period
+    if place is None or period is None:
+        return False
+    if subject.freedom < len(component.members[0].of.values):  # then noise is part of the curve
         return False
     values, cycle = subject.in_user_units(place), np.linspace(0.0, period, PLACES)
     ends = [subject.rows_along(place, at) for at in (values.min() + cycle, values.max() - cycle)]

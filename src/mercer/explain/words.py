@@ -325,12 +325,13 @@ def _say_rate(claim: Claim, vocabulary: Vocabulary) -> str:
     rate, column = claim.value, vocabulary.column(claim.value.column)
     slope, low, high = (each * rate.units for each in (rate.slope, rate.low, rate.high))
     per = f"for every unit of {column.name}" if rate.per is None else f"{article(rate.per)} {rate.per}"
+    over = "Over the data, the other inputs aside," if rate.beside_others else "Over the data"
     if not rate.clear:
         between = f"between {number(low)} and {number(high)} {per}"
-        return f"Over the data {vocabulary.target} neither clearly rises nor falls: on average {between} (95 %)."
+        return f"{over} {vocabulary.target} neither clearly rises nor falls: on average {between} (95 %)."
     low, high = (low, high) if slope > 0 else (-high, -low)
     verb, between = "rises" if slope > 0 else "falls", f"95 % between {number(low)} and {number(high)}"
-    return f"Over the data {vocabulary.target} {verb} by {number(abs(slope))} {per} on average ({between})."
+    return f"{over} {vocabulary.target} {verb} by {number(abs(slope))} {per} on average ({between})."
 
 
 def article(noun: str) -> str:
