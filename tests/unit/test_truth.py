@@ -677,6 +677,31 @@ def test_a_jump_of_the_level_is_told_and_no_trend(kernel: str) -> None:
     assert explanation.unusual.rows == ()
 
 
+def test_the_height_of_a_season_is_known_no_better_than_a_regression_knows_it() -> None:
+    """A lengthscale that rules overtones out, as if it were known, made the interval too narrow."""
+    x, rng = np.arange(96.0), np.random.default_rng(5)
+    wave = np.sin(2 * np.pi * x / 12) + 0.25 * np.sin(4 * np.pi * x / 12 + 1.0)
+    y = wave + 0.5 * rng.normal(size=96)
+    (season,) = fit("PER(0, period=fixed(12), lengthscale=fixed(20))", pd.DataFrame({"month": x}), y).explain().seasons
+    waves = np.column_stack([f(2 * np.pi * k * x / 12) for k in (1, 2, 3) for f in (np.cos, np.sin)] + [np.ones(96)])
+    fitted = waves @ np.linalg.lstsq(waves, y, rcond=None)[0]
+    top, bottom = (int(pick(fitted[-12:])) - 12 for pick in (np.argmax, np.argmin))
+    known = np.linalg.inv(waves.T @ waves)
+    away = waves[top] - waves[bottom]
+    least = 2 * 1.96 * np.std(y - fitted) * np.sqrt(away @ known @ away)
+    assert season.high - season.low > 0.8 * least
+    assert season.low < np.ptp(wave[-12:]) < season.high
+
+
+def test_few_rows_left_do_not_tell_the_noise() -> None:
+    """A rough curve through all rows but a few said a third of the noise, as if that were known."""
+    x = np.arange(30.0)
+    explanation = fit(
+        "M12(0, lengthscale=fixed(6))", pd.DataFrame({"x": x}), np.sin(x / 5) + 0.3 * NOISE[:30]
+    ).explain()
+    assert any(claim.kind == "noise not known" for claim in explanation.claims)
+
+
 def test_walks_outliers_bends_and_seasons_are_no_jumps() -> None:
     rng, at = np.random.default_rng(1), np.arange(150.0)
     x, noise = pd.DataFrame({"x": at}), rng.standard_normal(150)

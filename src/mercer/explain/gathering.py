@@ -59,6 +59,7 @@ BAND_WEIGHT = 0.02  # a kernel with a smaller weight adds to a band by its mean 
 SAME_PERIOD = 0.1  # periods that differ by a smaller share are one
 NEAR_PERIODS, FEWEST_BEATS = 0.25, 4.0  # as a share; of two patterns, that data must show to tell them from one
 SHORT = 3.0  # steps of the data: what is forgotten over fewer is short-lived
+AT_ONCE = 0.05  # of the range of the data: in noise a jump cannot be told from a change over so little
 RISE = 4.4  # widths of a logistic function: from a tenth to nine tenths of it
 SLOW = 0.5  # of the range of the data: what varies over more is a slow change
 FEWEST_STEPS = 2.0  # of the data in a period: with fewer it cannot be seen
@@ -290,7 +291,7 @@ def _name_jump(subject: Subject, part: KernelPart, surface: Surface) -> str:
     """Say whether a change of level is a jump, or takes its time: from a tenth to nine tenths of it."""
     (place,), width = part.columns, (surface.parameter("width").values or (0.0,))[0]
     rise, span = RISE * width, float(np.ptp(subject.in_user_units(place)))
-    if rise <= SHORT * subject.step_along(place):
+    if rise <= max(SHORT * subject.step_along(place), AT_ONCE * span):
         return "jump"
     return "slow change" if rise > SLOW * span else "variation"
 
@@ -639,7 +640,7 @@ def test_waves(at: Array, values: Array, period: float, step: float) -> float:
     """Return the p-value of the first harmonics of a period in values that are noise: the F-test of a regression."""
     from scipy.stats import f
 
-    waves = _list_waves(at, len(values), period, step)
+    waves = list_waves(at, len(values), period, step)
     left = values - waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
     free = len(values) - waves.shape[1]
     whole, own = float(np.sum((values - values.mean()) ** 2)), float(left @ left)
@@ -649,7 +650,7 @@ def test_waves(at: Array, values: Array, period: float, step: float) -> float:
     return float(f.sf((whole - own) / numbers / max(own / free, 1e-300), numbers, free))
 
 
-def _list_waves(at: Array, rows: int, period: float, step: float) -> Array:
+def list_waves(at: Array, rows: int, period: float, step: float) -> Array:
     """Return the first harmonics of a period as columns, and a constant; no more than the rows can tell."""
     harmonics = int(min(3, max(1, period / (2.0 * step)), max(1, rows / (2 * ROWS_FOR_A_HARMONIC))))
     phase = 2.0 * np.pi * np.outer(at, np.arange(1, harmonics + 1)) / period
@@ -695,7 +696,7 @@ def measure_growth(at: Array, values: Array, period: float, step: float) -> floa
 
     g is the fit of the first harmonics, and t the place, less its mean.
     """
-    waves = _list_waves(at, len(values), period, step)
+    waves = list_waves(at, len(values), period, step)
     pattern = waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
     pattern -= pattern.mean()
     design = np.column_stack([pattern, pattern * (at - at.mean()), np.ones(len(at))])
