@@ -20,7 +20,7 @@ from mercer.explain.checks import (
 )
 from mercer.explain.claims import Claim
 from mercer.explain.classes import ColumnCost, share_costs
-from mercer.explain.components import Horizon, find_direction, find_horizon
+from mercer.explain.components import Horizon, find_direction, find_horizon, stays_wide
 from mercer.explain.gathering import Curves, covariance_of, gather, share_out
 from mercer.explain.jumps import find_jumps
 from mercer.explain.subject import subject_of
@@ -691,6 +691,24 @@ def test_the_height_of_a_season_is_known_no_better_than_a_regression_knows_it() 
     least = 2 * 1.96 * np.std(y - fitted) * np.sqrt(away @ known @ away)
     assert season.high - season.low > 0.8 * least
     assert season.low < np.ptp(wave[-12:]) < season.high
+
+
+def test_a_season_that_changes_as_it_goes_has_no_single_period() -> None:
+    """It was said to have the period of its kernel, 23.3 hours of a day that wanders."""
+    x = np.arange(160.0)
+    y = np.sin(2 * np.pi * x / 11 + np.sin(x / 18)) + 0.1 * np.random.default_rng(2).normal(size=160)
+    wandering = "SE(0, lengthscale=fixed({})) * PER(0, period=fixed(11), lengthscale=fixed(2))"
+    (season,) = fit(wandering.format(20), pd.DataFrame({"x": x}), y).explain().seasons
+    wander = 1.96 / (2 * np.pi * 20.0)
+    assert season.between == pytest.approx((1 / (1 / 11 + wander), 1 / (1 / 11 - wander)), rel=1e-3)
+    (steady,) = fit(wandering.format(500), pd.DataFrame({"x": x}), np.sin(2 * np.pi * x / 11)).explain().seasons
+    assert steady.between is None
+
+
+def test_a_band_that_a_cycle_narrows_again_is_not_called_wide_from_there_on() -> None:
+    """Half of the places were enough, and forecasts beyond the horizon had bands that were narrower."""
+    assert stays_wide(np.array([True] * 9 + [False] + [True] * 10))
+    assert not stays_wide(np.array([True, True, False] * 10))
 
 
 def test_few_rows_left_do_not_tell_the_noise() -> None:

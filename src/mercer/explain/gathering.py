@@ -41,6 +41,7 @@ from mercer.explain.phrases import (
     judge_by_rule,
     merge_factors,
     open_gates,
+    read_factors,
 )
 from mercer.explain.subject import KernelPart, PredictingKernel, Subject, average, summand_mean
 from mercer.explain.wording import INDISTINCT, RHYTHMS, Column
@@ -78,6 +79,7 @@ SMALL = 0.001  # of the variance of the target: what a smaller component joins i
 MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 WANDERING = ("trend", "slow change", "variation", "short-lived variation", "random walk")  # may be the same curve
 ROWS_FOR_A_HARMONIC = 3.0  # that the test of a season must leave
+WANDERS = 0.4  # of the range of the data: a season that changes over less has several periods
 QUICK = ("variation", "short-lived variation")
 
 
@@ -567,10 +569,29 @@ class Curves:
         return abs(math.log(periods[0] / periods[1])) < NEAR_PERIODS and beats < FEWEST_BEATS
 
     def find_between(self, component: GatheredComponent) -> tuple[float, float] | None:
-        """Return the shortest and the longest period of the seasons that cannot be told from one; None: it is alone."""
+        """Return the shortest and the longest period of the seasons that cannot be told from one; None: it is alone.
+
+        One that changes as it goes has the periods that its change makes of it.
+        """
         group = next((each for each in self.season_groups if component in each), [])
         periods = [each.kind.period for each in group if each.kind.period is not None]
+        if len(periods) == 1:
+            rate, wander = 1.0 / periods[0], self._find_wander(component)
+            periods = [1.0 / (rate + wander), 1.0 / (rate - wander)] if 0.0 < wander < rate else periods
         return (min(periods), max(periods)) if len(periods) > 1 else None
+
+    def _find_wander(self, component: GatheredComponent) -> float:
+        """Return by how much the frequency of a season wanders (95 %); zero where it hardly changes within the data.
+
+        SE of a lengthscale l has the spectrum of a Gaussian with a standard deviation of 1 / (2 pi l), and the season
+        times it that around its own frequency.
+        """
+        member, (place,) = component.members[0], component.columns
+        factors = read_factors(member.part.kernel, self.subject.columns)
+        fading = [each for each in factors if each.role == "fading" and each.lengths is not None]
+        length = min((each.lengths[0] for each in fading if each.lengths is not None), default=math.inf)
+        span = float(np.ptp(self.subject.in_user_units(place)))
+        return WITHIN_95 / (2.0 * math.pi * length) if length < WANDERS * span else 0.0
 
     def join_seasons(self, group: Sequence[GatheredComponent]) -> GatheredComponent:
         """Return seasons as one: its period a calendar's where one has such, else by the sizes of their waves."""
