@@ -20,7 +20,19 @@ from benchmarks.truth_case import (
     Verdict,
     positions,
 )
-from benchmarks.truth_checks import CLEAR, ERRORS, NOTHING, SURE, TINY, Claim, find_input, rule_for, unjudged, verdict
+from benchmarks.truth_checks import (
+    CLEAR,
+    ERRORS,
+    NOTHING,
+    SURE,
+    TINY,
+    Claim,
+    find_input,
+    find_level_change,
+    rule_for,
+    unjudged,
+    verdict,
+)
 
 LIKELY = 0.5  # a component with less weight is not said to be there
 CALLED_UNUSUAL = 0.05  # the chance with which any row may be called unusual where none is
@@ -67,6 +79,8 @@ def find_kind(case: Case, claim: Claim, share: float) -> tuple[bool | None, str]
         return find_kind_in_table(case, claim, columns)
     if kind == "season":
         return find_season(case, claim)
+    if kind == "jump":
+        return find_level_change(case, float(claim["value"]["jump"]["at"]), claim["unit"], share)
     return find_slow(case, kind, share)
 
 
@@ -164,6 +178,10 @@ def judge_jump(case: Case, claim: Claim) -> list[Verdict]:
     at, step = case.in_true_unit(float(claim["value"]["at"]), claim["unit"]), case.truth.step
     levels = [each for each in case.truth.changes if each.kind == "level"]
     there = ", ".join(f"{each.at:.4g}" for each in levels) or "none"
+    between = [case.in_true_unit(float(each), claim["unit"]) for each in claim["value"].get("between") or ()]
+    if between and levels:  # a 95 % interval for the place
+        inside = any(between[0] - step <= each.at <= between[1] + step for each in levels)
+        return [verdict(claim, inside, f"the level changes at: {there}; said is {between}", INTERVAL, 0.95)]
     if not any(abs(each.at - at) <= 2.0 * step for each in levels):
         return [verdict(claim, False, f"the level changes at: {there}; said is {at:.4g}")]
     slow, places = np.array(case.truth.slow), positions(case)

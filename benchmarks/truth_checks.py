@@ -42,6 +42,7 @@ Claim = dict[str, Any]
 Rule = Callable[[Case, Claim], "Verdict | list[Verdict]"]
 
 NOTHING = 0.002  # of the variance: an input with less does nothing
+NEAR_PLACE = 0.02  # of the range: what is near a place
 TINY = 0.005  # of the variance: a component with less is not judged
 RELATIVE = 0.25  # by how much a slope or a size may be off beside its standard error
 ERRORS = 4.0  # standard errors
@@ -194,6 +195,9 @@ def judge_series_part(case: Case, claim: Claim, leaves: list[Leaf], share: float
     if roles == ["noise"]:
         return verdict(claim, True, "noise")
     if roles == ["constant"]:
+        jump = (claim["value"].get("seen") or {}).get("jump")
+        if jump is not None:
+            return verdict(claim, *find_level_change(case, float(jump["at"]), case.unit, share))
         return verdict(claim, True, "a level")
     signal = case.truth.signal_share
     if share > signal + 0.1 + ERRORS * np.sqrt(2.0 / case.truth.rows):
@@ -203,6 +207,14 @@ def judge_series_part(case: Case, claim: Claim, leaves: list[Leaf], share: float
     if roles == ["line"]:
         return judge_line(case, claim)
     return judge_slow(case, claim, leaves, share)
+
+
+def find_level_change(case: Case, at: float, unit: str | None, share: float) -> tuple[bool, str]:
+    """Say whether the level changes near a place; of next to nothing anything may be said."""
+    said, levels = case.in_true_unit(at, unit), [each.at for each in case.truth.changes if each.kind == "level"]
+    near = any(abs(place - said) <= max(2.0 * case.truth.step, NEAR_PLACE * case.truth.span) for place in levels)
+    there = ", ".join(f"{place:.4g}" for place in levels) or "none"
+    return near or share < SMALLEST, f"the level changes at: {there}; said is {said:.4g}"
 
 
 def judge_line(case: Case, claim: Claim) -> Verdict:

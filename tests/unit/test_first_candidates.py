@@ -153,3 +153,15 @@ def test_a_jump_that_the_kernels_have_is_told_with_its_size() -> None:
     mean, std = model.predict(X[:, None] + 120.0, return_std=True)
     assert mean == pytest.approx(np.full(120, 12.0), abs=0.2)
     assert std.max() < 0.5
+
+
+def test_a_jump_in_much_noise_is_told_with_where_it_may_be() -> None:
+    x = np.arange(240.0)
+    y = np.where(x < 100, 0.0, 1.5) + np.random.default_rng(2).normal(size=240)
+    model = mercer.GPRegressor("CP(0, C)", random_state=0).fit(x[:, None], y)
+    (jump,) = (claim.value for claim in model.explain().claims if claim.kind == "jump")
+    assert jump.between[0] < jump.between[1] - 2.0
+    assert jump.between[0] <= 100.0 <= jump.between[1]
+    assert jump.low < 1.5 < jump.high
+    said = next(answer.sentence for answer in model.explain().answers if answer.question == "change")
+    assert "somewhere between" in said

@@ -20,7 +20,7 @@ from mercer.explain.checks import (
 )
 from mercer.explain.claims import Claim
 from mercer.explain.classes import ColumnCost, share_costs
-from mercer.explain.components import Horizon, find_direction, find_horizon
+from mercer.explain.components import Horizon, find_direction, find_horizon, stays_wide
 from mercer.explain.gathering import Curves, covariance_of, gather, share_out
 from mercer.explain.jumps import find_jumps
 from mercer.explain.subject import subject_of
@@ -675,6 +675,49 @@ def test_a_jump_of_the_level_is_told_and_no_trend(kernel: str) -> None:
     assert "at 2021-09-13 (95 % between" in asked["change"]
     assert "trend" not in asked
     assert explanation.unusual.rows == ()
+
+
+def test_the_height_of_a_season_is_known_no_better_than_a_regression_knows_it() -> None:
+    """A lengthscale that rules overtones out, as if it were known, made the interval too narrow."""
+    x, rng = np.arange(96.0), np.random.default_rng(5)
+    wave = np.sin(2 * np.pi * x / 12) + 0.25 * np.sin(4 * np.pi * x / 12 + 1.0)
+    y = wave + 0.5 * rng.normal(size=96)
+    (season,) = fit("PER(0, period=fixed(12), lengthscale=fixed(20))", pd.DataFrame({"month": x}), y).explain().seasons
+    waves = np.column_stack([f(2 * np.pi * k * x / 12) for k in (1, 2, 3) for f in (np.cos, np.sin)] + [np.ones(96)])
+    fitted = waves @ np.linalg.lstsq(waves, y, rcond=None)[0]
+    top, bottom = (int(pick(fitted[-12:])) - 12 for pick in (np.argmax, np.argmin))
+    known = np.linalg.inv(waves.T @ waves)
+    away = waves[top] - waves[bottom]
+    least = 2 * 1.96 * np.std(y - fitted) * np.sqrt(away @ known @ away)
+    assert season.high - season.low > 0.8 * least
+    assert season.low < np.ptp(wave[-12:]) < season.high
+
+
+def test_a_season_that_changes_as_it_goes_has_no_single_period() -> None:
+    """It was said to have the period of its kernel, 23.3 hours of a day that wanders."""
+    x = np.arange(160.0)
+    y = np.sin(2 * np.pi * x / 11 + np.sin(x / 18)) + 0.1 * np.random.default_rng(2).normal(size=160)
+    wandering = "SE(0, lengthscale=fixed({})) * PER(0, period=fixed(11), lengthscale=fixed(2))"
+    (season,) = fit(wandering.format(20), pd.DataFrame({"x": x}), y).explain().seasons
+    wander = 1.96 / (2 * np.pi * 20.0)
+    assert season.between == pytest.approx((1 / (1 / 11 + wander), 1 / (1 / 11 - wander)), rel=1e-3)
+    (steady,) = fit(wandering.format(500), pd.DataFrame({"x": x}), np.sin(2 * np.pi * x / 11)).explain().seasons
+    assert steady.between is None
+
+
+def test_a_band_that_a_cycle_narrows_again_is_not_called_wide_from_there_on() -> None:
+    """Half of the places were enough, and forecasts beyond the horizon had bands that were narrower."""
+    assert stays_wide(np.array([True] * 9 + [False] + [True] * 10))
+    assert not stays_wide(np.array([True, True, False] * 10))
+
+
+def test_few_rows_left_do_not_tell_the_noise() -> None:
+    """A rough curve through all rows but a few said a third of the noise, as if that were known."""
+    x = np.arange(30.0)
+    explanation = fit(
+        "M12(0, lengthscale=fixed(6))", pd.DataFrame({"x": x}), np.sin(x / 5) + 0.3 * NOISE[:30]
+    ).explain()
+    assert any(claim.kind == "noise not known" for claim in explanation.claims)
 
 
 def test_walks_outliers_bends_and_seasons_are_no_jumps() -> None:

@@ -20,6 +20,7 @@ from mercer.explain.gathering import (
     classify,
     covariance_of,
     is_growing,
+    list_waves,
     mean_of,
     thin,
 )
@@ -332,7 +333,8 @@ def _describe_season(
     labels = [name_place(column, period, float(at)) for at in places]
     top, top_sure = _name_most(labels, known.argmax(axis=0), int(np.argmax(mean)))
     bottom, bottom_sure = _name_most(labels, known.argmin(axis=0), int(np.argmin(mean)))
-    swing, reach = float(np.ptp(mean)), _find_swing_reach(subject, component, rows, contrast)
+    least = [_know_pattern(subject, each.part, (place, period), places, contrast) for each in component.members]
+    swing, reach = float(np.ptp(mean)), _find_swing_reach(subject, component, rows, contrast, least)
     low, high = swing - reach, swing + reach
     return Season(
         column.name, period, column.rhythm(period), swing, max(low, 0.0), high, top, bottom,
@@ -341,14 +343,43 @@ def _describe_season(
     )  # fmt: skip
 
 
-def _find_swing_reach(subject: Subject, component: GatheredComponent, rows: Array, contrast: Array) -> float:
-    """Return the half-width of the 95 % interval of c'f, the top of a season less its bottom."""
-    members = [each for each in component.members if each.of.within > 0]
-    means = [float(contrast @ mean_of(subject, each.of, each.part, rows)) for each in members]
-    spreads = [float(contrast @ covariance_of(subject, each.of, each.part, rows) @ contrast) for each in members]
-    weights = np.array([[each.of.within] for each in members])
-    found = average(weights, np.array(means)[:, None], np.array(spreads)[:, None])
+def _find_swing_reach(
+    subject: Subject, component: GatheredComponent, rows: Array, contrast: Array, least: Sequence[float]
+) -> float:
+    """Return the half-width of the 95 % interval of c'f, the top of a season less its bottom.
+
+    least : for each kernel with the season, the variance that is no smaller whatever its lengthscales.
+    """
+    members = [(each, known) for each, known in zip(component.members, least, strict=True) if each.of.within > 0]
+    means = [float(contrast @ mean_of(subject, each.of, each.part, rows)) for each, _ in members]
+    own = [float(contrast @ covariance_of(subject, each.of, each.part, rows) @ contrast) for each, _ in members]
+    spreads = np.maximum(own, [known for _, known in members])
+    weights = np.array([[each.of.within] for each, _ in members])
+    found = average(weights, np.array(means)[:, None], spreads[:, None])
     return find_reach(subject, float(found.variance[0]))
+
+
+def _know_pattern(
+    subject: Subject, part: KernelPart, season: tuple[int, float], places: Array, contrast: Array
+) -> float:
+    """Return the variance of c'f by a regression on waves, and on waves that grow where the kernel has them grow.
+
+    A lengthscale that was fitted rules overtones out, and a factor LIN how much a season grows, as if they were known:
+    s2 c'W (H'H)^-1 W'c, with the waves H at the rows and W at the places, is how well the rows say it in any case.
+
+    season : the column that it goes along, and its period.
+    """
+    place, period = season
+    at, step = subject.in_user_units(place), subject.step_along(place)
+    waves, there = (list_waves(each, len(at), period, step) for each in (at, places))
+    if not all(leaf.spec.stationary for leaf in part.kernel.leaves()):
+        middle, half = float(at.mean()), float(np.ptp(at)) / 2.0
+        waves, there = (
+            np.hstack([own, own * ((each - middle) / half)[:, None]]) for own, each in ((waves, at), (there, places))
+        )
+    weights = contrast @ there
+    known = float(weights @ np.linalg.pinv(waves.T @ waves) @ weights)
+    return subject.noise_variance * _count_repeats(subject) * known
 
 
 def _draw(subject: Subject, member: MemberPart, rows: Array) -> Array | None:

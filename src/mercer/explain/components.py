@@ -60,6 +60,8 @@ MOST_BETWEEN = 100  # steps that are looked at one by one
 NOT_SINUSOIDAL = 0.05  # of the variance of a wave: less beside its first harmonic, and it is a sine
 AVERAGE = 0.1  # of its swing over the data: what is nearer to its average has returned to it
 NEARLY_WHOLE = 0.02  # of a period that a calendar has a name for: a fitted one is a little off it
+NEARLY_ALWAYS = 0.9  # of the places from where on a band is called wide
+EVERY_STEP = 120  # first steps beyond the data that are all looked at: a season is wide and narrow within a cycle
 AT_REST = 0.05  # of its swing over the data: a component that moves less beyond them stays where it is
 STEPS = 41
 MOST_EXCHANGED = 500  # rows that say how much an input matters
@@ -512,7 +514,10 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
             return subject.mixture.predict(subject.rows_along(column, end + sign * at), include_noise=True)
 
         wide = np.sqrt(look(distances).variance) >= spread
-        lasting, mixed = [place for place in np.flatnonzero(wide) if _stays(wide[place:])], mixed or bool(wide.any())
+        lasting, mixed = (
+            [place for place in np.flatnonzero(wide) if stays_wide(wide[place:])],
+            mixed or bool(wide.any()),
+        )
         if not lasting:
             continue
         narrow = np.arange(lasting[0])
@@ -531,9 +536,9 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
     return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False, mixed=mixed))
 
 
-def _stays(wide: NDArray[np.bool_]) -> bool:
-    """Whether a band stays wide from its first place on: mostly, up to any place, as a cycle may narrow it again."""
-    return bool(np.all(2 * np.cumsum(wide) >= np.arange(1, len(wide) + 1)))
+def stays_wide(wide: NDArray[np.bool_]) -> bool:
+    """Whether a band stays wide from its first place on: nearly always, as a cycle may narrow it again."""
+    return bool(np.all(np.cumsum(wide) >= NEARLY_ALWAYS * np.arange(1, len(wide) + 1)))
 
 
 def forecast(subject: Subject, column: int) -> list[Forecast]:
@@ -553,11 +558,12 @@ def forecast(subject: Subject, column: int) -> list[Forecast]:
 
 
 def _distances(subject: Subject, column: int) -> Array:
-    """Return distances beyond the data in whole steps of them, ever farther apart."""
+    """Return distances beyond the data in whole steps of them: the first ones all, then ever farther apart."""
     step, span = subject.step_along(column), float(np.ptp(subject.in_user_units(column)))
     if step <= 0:
         return np.zeros(1)
-    return step * np.unique(np.round(np.geomspace(1.0, max(1.0, FARTHEST * span / step), 80)))
+    far = max(1.0, FARTHEST * span / step)
+    return step * np.union1d(np.arange(1.0, min(far, EVERY_STEP) + 1.0), np.round(np.geomspace(1.0, far, 80)))
 
 
 # --------------------------------------------------------------------------------------------------------------- inputs

@@ -65,7 +65,9 @@ LONGEST_KERNEL = 600  # characters on a terminal
 PATTERNS = ("autocorrelation", "period", "inputs")  # checks that find what the model has not: then not all is noise
 MOVING = ("rises", "falls", "goes up and down", "changes", "differs")
 ROWS_FOR_A_NUMBER = 2  # fewer rows for each number that was fitted, and any model fits them
-NUMBERS_OF_NOISE = 1  # rows left for each number, or a curve passes through all of them and noise is not known
+# Rows left for each number, or a curve passes nearly through all of them: of nine rows, with three numbers, a standard
+# deviation is known to a quarter of itself.
+NUMBERS_OF_NOISE = 3
 VERY_CLEAR = 3 * CLEAR  # in BIC: one search in many finds as much in noise as is called clear
 MANY_FOR_A_NUMBER = 10  # with as many a model that passes through all of them was not made to
 Finder = Callable[[Subject], Sequence[Claim]]  # of claims that are added to an explanation

@@ -41,6 +41,7 @@ from mercer.explain.phrases import (
     judge_by_rule,
     merge_factors,
     open_gates,
+    read_factors,
 )
 from mercer.explain.subject import KernelPart, PredictingKernel, Subject, average, summand_mean
 from mercer.explain.wording import INDISTINCT, RHYTHMS, Column
@@ -59,6 +60,7 @@ BAND_WEIGHT = 0.02  # a kernel with a smaller weight adds to a band by its mean 
 SAME_PERIOD = 0.1  # periods that differ by a smaller share are one
 NEAR_PERIODS, FEWEST_BEATS = 0.25, 4.0  # as a share; of two patterns, that data must show to tell them from one
 SHORT = 3.0  # steps of the data: what is forgotten over fewer is short-lived
+AT_ONCE = 0.05  # of the range of the data: in noise a jump cannot be told from a change over so little
 RISE = 4.4  # widths of a logistic function: from a tenth to nine tenths of it
 SLOW = 0.5  # of the range of the data: what varies over more is a slow change
 FEWEST_STEPS = 2.0  # of the data in a period: with fewer it cannot be seen
@@ -77,6 +79,7 @@ SMALL = 0.001  # of the variance of the target: what a smaller component joins i
 MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 WANDERING = ("trend", "slow change", "variation", "short-lived variation", "random walk")  # may be the same curve
 ROWS_FOR_A_HARMONIC = 3.0  # that the test of a season must leave
+WANDERS = 0.4  # of the range of the data: a season that changes over less has several periods
 QUICK = ("variation", "short-lived variation")
 
 
@@ -290,7 +293,7 @@ def _name_jump(subject: Subject, part: KernelPart, surface: Surface) -> str:
     """Say whether a change of level is a jump, or takes its time: from a tenth to nine tenths of it."""
     (place,), width = part.columns, (surface.parameter("width").values or (0.0,))[0]
     rise, span = RISE * width, float(np.ptp(subject.in_user_units(place)))
-    if rise <= SHORT * subject.step_along(place):
+    if rise <= max(SHORT * subject.step_along(place), AT_ONCE * span):
         return "jump"
     return "slow change" if rise > SLOW * span else "variation"
 
@@ -566,10 +569,29 @@ class Curves:
         return abs(math.log(periods[0] / periods[1])) < NEAR_PERIODS and beats < FEWEST_BEATS
 
     def find_between(self, component: GatheredComponent) -> tuple[float, float] | None:
-        """Return the shortest and the longest period of the seasons that cannot be told from one; None: it is alone."""
+        """Return the shortest and the longest period of the seasons that cannot be told from one; None: it is alone.
+
+        One that changes as it goes has the periods that its change makes of it.
+        """
         group = next((each for each in self.season_groups if component in each), [])
         periods = [each.kind.period for each in group if each.kind.period is not None]
+        if len(periods) == 1:
+            rate, wander = 1.0 / periods[0], self._find_wander(component)
+            periods = [1.0 / (rate + wander), 1.0 / (rate - wander)] if 0.0 < wander < rate else periods
         return (min(periods), max(periods)) if len(periods) > 1 else None
+
+    def _find_wander(self, component: GatheredComponent) -> float:
+        """Return by how much the frequency of a season wanders (95 %); zero where it hardly changes within the data.
+
+        SE of a lengthscale l has the spectrum of a Gaussian with a standard deviation of 1 / (2 pi l), and the season
+        times it that around its own frequency.
+        """
+        member, (place,) = component.members[0], component.columns
+        factors = read_factors(member.part.kernel, self.subject.columns)
+        fading = [each for each in factors if each.role == "fading" and each.lengths is not None]
+        length = min((each.lengths[0] for each in fading if each.lengths is not None), default=math.inf)
+        span = float(np.ptp(self.subject.in_user_units(place)))
+        return WITHIN_95 / (2.0 * math.pi * length) if length < WANDERS * span else 0.0
 
     def join_seasons(self, group: Sequence[GatheredComponent]) -> GatheredComponent:
         """Return seasons as one: its period a calendar's where one has such, else by the sizes of their waves."""
@@ -645,7 +667,7 @@ def test_waves(at: Array, values: Array, period: float, step: float) -> float:
     """Return the p-value of the first harmonics of a period in values that are noise: the F-test of a regression."""
     from scipy.stats import f
 
-    waves = _list_waves(at, len(values), period, step)
+    waves = list_waves(at, len(values), period, step)
     left = values - waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
     free = len(values) - waves.shape[1]
     whole, own = float(np.sum((values - values.mean()) ** 2)), float(left @ left)
@@ -655,7 +677,7 @@ def test_waves(at: Array, values: Array, period: float, step: float) -> float:
     return float(f.sf((whole - own) / numbers / max(own / free, 1e-300), numbers, free))
 
 
-def _list_waves(at: Array, rows: int, period: float, step: float) -> Array:
+def list_waves(at: Array, rows: int, period: float, step: float) -> Array:
     """Return the first harmonics of a period as columns, and a constant; no more than the rows can tell."""
     harmonics = int(min(3, max(1, period / (2.0 * step)), max(1, rows / (2 * ROWS_FOR_A_HARMONIC))))
     phase = 2.0 * np.pi * np.outer(at, np.arange(1, harmonics + 1)) / period
@@ -703,7 +725,7 @@ def measure_growth(at: Array, values: Array, period: float, step: float) -> floa
 
     g is the fit of the first harmonics, and t the place, less its mean.
     """
-    waves = _list_waves(at, len(values), period, step)
+    waves = list_waves(at, len(values), period, step)
     pattern = waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
     pattern -= pattern.mean()
     design = np.column_stack([pattern, pattern * (at - at.mean()), np.ones(len(at))])

@@ -25,6 +25,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import find_all
 
 FEWEST, SIDE = 30, 5  # rows in all, and on each side of a jump
+AROUND, APART_ROWS = 60, 2  # rows on both sides of a known jump that are looked at; apart so few it is at one of them
 LOOKED_AT = 40  # places where the level differs most from one side to the other
 CLEAR = 1e-4  # the p-value, corrected for all places, below which a jump is named
 BESIDE, APART = 12, 4.0  # rows on each side through which lines go; standard errors by which these miss each other
@@ -43,6 +44,7 @@ class LevelJump:
     high: float
     p_value: float
     by_curve: bool = True  # no kernel of much weight jumps there
+    between: tuple[float, float] | None = None  # the rows between which it is (95 %), where they are some apart
 
 
 def find_jumps(curves: Curves) -> list[Claim]:
@@ -55,7 +57,7 @@ def find_jumps(curves: Curves) -> list[Claim]:
     white, column = whiten(subject, place, without=is_jump), subject.columns[place]
     if white is None:
         return []
-    known = _find_known(subject, white.at)
+    known, ends = _find_known(subject, white)
     found = [(abs(size) / spread, row, size, spread) for row, size, spread in _measure(white, known)]
     times, row, size, spread = max(found, default=(0.0, 0, 0.0, 0.0))
     p = float(min(1.0, 2.0 * norm.sf(times) * len(white.y)))
@@ -68,19 +70,43 @@ def find_jumps(curves: Curves) -> list[Claim]:
             return []
     scale = subject.units.y_scale
     low, high = (scale * (size + sign * WITHIN_95 * spread) for sign in (-1.0, 1.0))
-    value = LevelJump(column.name, float(white.at[row]), scale * size, low, high, p, known is None)
+    value = LevelJump(column.name, float(white.at[row]), scale * size, low, high, p, known is None, ends)
     return [Claim("jump", subject.target, value, column.unit, 0.95, ClaimEvidence(p_value=p, rows=len(white.y)))]
 
 
-def _find_known(subject: Subject, at: Array) -> int | None:
-    """Return the row from which on the level is another one in the likeliest kernel; None where it does not jump."""
+def _find_known(subject: Subject, white: Whitened) -> tuple[int | None, tuple[float, float] | None]:
+    """Return the row from which on the level is another one where the likeliest kernel jumps, and how well it is known.
+
+    None where it does not jump; and where the place is known to a row or two.
+    """
     kernel = find_likeliest(subject)
     for part in kernel.parts:
         if is_jump(part.kernel) and classify(subject, kernel, part).name == "jump":
             surface = next(find_all(part.kernel, Blend)).surface
-            row = int(np.searchsorted(at, (surface.parameter("location").values or (0.0,))[0], side="right"))
-            return row if SIDE <= row <= len(at) - SIDE else None
-    return None
+            row = int(np.searchsorted(white.at, (surface.parameter("location").values or (0.0,))[0], side="right"))
+            if SIDE <= row <= len(white.at) - SIDE:
+                return _find_place(white, row)
+    return None, None
+
+
+def _find_place(white: Whitened, near: int) -> tuple[int, tuple[float, float] | None]:
+    """Return the likeliest row near one, and between which rows the jump is with 95 % probability, any being as likely.
+
+    A step takes (h'My)^2 / h'Mh out of the sum of squares, and exp of half of it is its likelihood.
+    """
+    count = len(white.y)
+    rows = np.arange(max(SIDE, near - AROUND), min(count - SIDE, near + AROUND) + 1)
+    steps = (np.arange(count)[:, None] >= rows).astype(float)
+    solved = white.factor.half_solve(np.column_stack([white.y, np.ones(count), steps]))
+    level = solved[:, 1] / np.linalg.norm(solved[:, 1])
+    rest = solved - np.outer(level, level @ solved)
+    y, own = rest[:, 0], rest[:, 2:]
+    gain = (own.T @ y) ** 2 / np.maximum(np.sum(own**2, axis=0), 1e-300)
+    chances = np.exp(0.5 * (gain - gain.max()))
+    ends = np.searchsorted(np.cumsum(chances) / chances.sum(), [0.025, 0.975])
+    low, high = (int(rows[min(end, len(rows) - 1)]) for end in ends)
+    known = high - low <= APART_ROWS
+    return int(rows[np.argmax(gain)]), None if known else (float(white.at[low]), float(white.at[high]))
 
 
 def _measure(white: Whitened, known: int | None) -> Iterator[tuple[int, float, float]]:

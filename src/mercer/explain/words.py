@@ -364,10 +364,12 @@ def _say_level_jump(claim: Claim, vocabulary: Vocabulary) -> str:
     found, column = claim.value, vocabulary.column(claim.value.column)
     low, high = sorted((abs(found.low), abs(found.high)))
     follow = " The components follow it by a curve." if found.by_curve else ""
-    return (
-        f"The level of {vocabulary.target} jumps {'up' if found.size > 0 else 'down'} by {number(abs(found.size))} at "
-        f"{column.at(found.at)} (95 % between {number(low)} and {number(high)}).{follow}"
-    )
+    jumps = f"The level of {vocabulary.target} jumps {'up' if found.size > 0 else 'down'} by {number(abs(found.size))}"
+    interval = f"(95 % between {number(low)} and {number(high)})"
+    if found.between is not None:
+        first, last = (column.at(each) for each in found.between)
+        return f"{jumps} {interval}, somewhere between {first} and {last} (95 %).{follow}"
+    return f"{jumps} at {column.at(found.at)} {interval}.{follow}"
 
 
 def _say_period(season: Any, column: Column) -> str:

@@ -279,7 +279,8 @@ class Search:
         if len(self.columns) > 1 or self.context.categories or "j" not in self.settings.operators:
             return []
         (column,) = self.columns
-        place = find_step(self.shown.X[:, column], self.shown.y, next(iter(self.seasons[column]), None))
+        known = self.seasons[column] if "PER" in self.settings.bases else []  # else nobody has looked for them
+        place = find_step(self.shown.X[:, column], self.shown.y, next(iter(known), None))
         if place is None:
             return []
         jump = jump_of_level(column, place)
