@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.known_kernels import recovered
+
 from mercer.kernels import bind, parse
 
 
