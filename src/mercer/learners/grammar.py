@@ -93,7 +93,7 @@ class SearchPolicy:
     carried_steps: int = 20  # of those fits: the optimum on a sample is near
     improvement: float = 2.0  # score that a deeper kernel must gain: less is "not worth a bare mention"
     for_luck: float = 2.0  # times log K, that the best of a large level of K must gain: one of K is ahead by chance
-    rivals: int = 2  # of a series: kernels level with the best that are grown before a line ends
+    rivals: int = 1  # of a series: kernels level with the best that are grown before a line ends; two made odd kernels
     every_column: bool = True  # begin with kernels on every column, where there are several
     simplify: bool = True  # try kernels without a part of the best, which may have become idle
     interval_iterations: int = 20  # of candidates on the sample, where intervals decide and nobody is raced
