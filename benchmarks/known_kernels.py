@@ -9,7 +9,8 @@ import numpy as np
 from mercer.compute.fused import gram
 from mercer.compute.program import compile_program
 from mercer.kernels import Expression, bind, parse
-from mercer.kernels.algebra import canonical_structure
+from mercer.kernels.algebra import canonical_structure, structure
+from mercer.kernels.expression import Base, build_base, product_of
 from mercer.kernels.parameters import layout, values_of
 
 # The seven of the CKS paper (Duvenaud et al. 2013, table 1) and five more; inputs uniform on [0, 10] in each dimension.
@@ -75,4 +76,13 @@ def recovered(found: Expression, truth: str) -> bool:
         return False
     columns = 1 + max(d for leaf in found.leaves() for d in leaf.columns)
     wanted = 1 + max(int(d) for leaf in parse(truth).leaves() for d in leaf.dims or ())
-    return canonical_structure(found) == canonical_structure(bind(parse(truth), max(columns, wanted)))
+    wanted_form = canonical_structure(bind(parse(truth), max(columns, wanted)))
+    return canonical_structure(split_columns(structure(found))) == wanted_form
+
+
+def split_columns(kernel: Expression) -> Expression:
+    """Return a kernel with every SE on several columns as the product of one on each, which is the same function."""
+    if isinstance(kernel, Base):
+        several = kernel.symbol == "SE" and len(kernel.columns) > 1
+        return product_of([build_base("SE", column) for column in kernel.columns]) if several else kernel
+    return kernel.with_children([split_columns(child) for child in kernel.children])

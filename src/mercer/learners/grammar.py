@@ -96,7 +96,7 @@ class SearchPolicy:
     carried_steps: int = 20  # of those fits: the optimum on a sample is near
     improvement: float = 2.0  # score that a deeper kernel must gain: less is "not worth a bare mention"
     for_luck: float = 2.0  # times log K, that the best of a large level of K must gain: one of K is ahead by chance
-    rivals: int = 2  # of a series: kernels level with the best, with no more parts, that are grown before a line ends
+    rivals: int = 1  # of a series: kernels level with the best that are grown before a line ends; two made odd kernels
     every_column: bool = True  # begin with kernels on every column, where there are several
     simplify: bool = True  # try kernels without a part of the best, which may have become idle
     interval_iterations: int = 20  # of candidates on the sample, where intervals decide and nobody is raced
@@ -483,7 +483,8 @@ class Search:
         """Take a step from kernels that are level with the best; where one leads to a better one, the line goes on.
 
         A greedy search takes the best of a level, and where two are level chance decides which: what lies one step
-        behind the other was not seen. A kernel with more parts than the best is no rival: the best was grown to it.
+        behind the other was not seen. A kernel with more parts than the best is a rival only where it is ahead, by less
+        than it must gain: a step from it may tell. One that is behind is the best with something idle.
         """
         best = line.best
         for _ in range(self.policy.rivals):
@@ -503,7 +504,8 @@ class Search:
         best, most = candidates[line.best], self.settings.max_depth
         limit, parts = best.score + self.policy.improvement / self.share, count_parts(best)
         new = [i for i in self.trials.find_finished() if i in line.members and i not in self.grown]
-        level = [i for i in new if candidates[i].score < limit and count_parts(candidates[i]) <= parts]
+        ahead = {i for i in new if candidates[i].score < best.score}
+        level = [i for i in new if candidates[i].score < limit and (i in ahead or count_parts(candidates[i]) <= parts)]
         usable = [i for i in level if most is None or candidates[i].depth < most]
         return min(usable, key=lambda i: candidates[i].score, default=None)
 

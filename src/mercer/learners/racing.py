@@ -80,8 +80,8 @@ class RacePolicy:
     close: float = 6.0  # score that a candidate may be behind beyond what it may still gain, and be promoted
     close_at_first: float = 30.0  # the same after one step: what it promises is less certain
     close_on_sample: float = 15.0  # the same where it was seen on fewer rows than it is promoted to
-    # Times what its next step promises, that a candidate may still gain: more steps follow. On gas production the
-    # winner of a level was 22 behind after five steps and promised 12.
+    # Times what its next step promises, that a candidate may still gain: more steps follow. On gas production a winner
+    # was 22 behind after five steps and promised 12.
     steps_ahead: float = 2.0
 
     def is_large(self, candidates: int, rows: int) -> bool:
