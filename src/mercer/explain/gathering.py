@@ -586,8 +586,10 @@ class Curves:
         SE of a lengthscale l has the spectrum of a Gaussian with a standard deviation of 1 / (2 pi l), and the season
         times it that around its own frequency.
         """
-        member, (place,) = component.members[0], component.columns
-        factors = read_factors(member.part.kernel, self.subject.columns)
+        place = self.column_of(component)
+        if place is None:
+            return 0.0
+        factors = read_factors(component.members[0].part.kernel, self.subject.columns)
         fading = [each for each in factors if each.role == "fading" and each.lengths is not None]
         length = min((each.lengths[0] for each in fading if each.lengths is not None), default=math.inf)
         span = float(np.ptp(self.subject.in_user_units(place)))
