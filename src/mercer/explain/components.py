@@ -514,10 +514,8 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
             return subject.mixture.predict(subject.rows_along(column, end + sign * at), include_noise=True)
 
         wide = np.sqrt(look(distances).variance) >= spread
-        lasting, mixed = (
-            [place for place in np.flatnonzero(wide) if stays_wide(wide[place:])],
-            mixed or bool(wide.any()),
-        )
+        lasting = [place for place in np.flatnonzero(wide) if stays_wide(wide[place:])]
+        mixed = mixed or bool(wide.any())
         if not lasting:
             continue
         narrow = np.arange(lasting[0])
