@@ -104,11 +104,6 @@ def leave_behind(candidate: Candidate, evidence: float, score: float) -> Candida
     return replace(candidate, log_evidence=evidence, score=score, status=status, message=message, fit=None)
 
 
-def count_parts(candidate: Candidate) -> int:
-    """Return how many base kernels a candidate consists of."""
-    return len(list(candidate.expression.leaves()))
-
-
 def usual_parts(symbols: Sequence[str], column: int, seasons: Sequence[float]) -> list[Base]:
     """Return what most series consist of, of the kernels allowed: a line, a curve, seasons, what is short-lived."""
     waves = [build_base("PER", column, period=float(period)) for period in seasons]
