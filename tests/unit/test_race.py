@@ -107,6 +107,12 @@ def run_that_promises(promise: float, rows: int = 10) -> Run:
     return Run(np.zeros(1), 4.0, "", False, 1, rows, memory=memory)
 
 
+def test_what_a_candidate_may_be_behind_is_what_several_steps_promise():
+    context = Context(Data(np.arange(60.0)[:, None], np.zeros(60)), Exact(), [0])
+    attempt = Attempt((run_that_promises(3.0, rows=30),), 0, 0.0)
+    assert Search(GrammarSearch(score="bic"), context).hope(attempt) == RACE.steps_ahead * 2.0 * 3.0 * 60 / 30
+
+
 def test_what_a_start_may_still_gain_counts_for_its_kernel():
     runs = Run(np.zeros(1), 1.0, "", True, 1, 10), run_that_promises(7.0)
     assert Attempt(runs[:1], 0, 0.0).hope == 0.0

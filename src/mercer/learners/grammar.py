@@ -57,7 +57,6 @@ from mercer.learners.growth import (
     base_kernels,
     check_operators,
     children,
-    count_parts,
     has_periods,
     jump_of_level,
     leave_behind,
@@ -76,7 +75,6 @@ EVERY_COLUMN = 10_000  # added to the stages, in a journal, of what grows from k
 USUAL_PARTS = 20_000  # the same of what grows from the usual parts of a series
 SAMPLE = 100_000  # added to the stages, in a journal, of a search on a sample that comes before one on all rows
 CARRIED = 50_000  # the stage, in a journal, at which its best kernels are fitted to all rows
-RIVALS = 60_000  # added to the number of a rival of the best, in a journal, for what grows from it
 # What may change when a search goes on from its checkpoint.
 ANY_TIME = ("n_jobs", "time_budget", "checkpoint", "average", "finalists")
 
@@ -96,7 +94,6 @@ class SearchPolicy:
     carried_steps: int = 20  # of those fits: the optimum on a sample is near
     improvement: float = 2.0  # score that a deeper kernel must gain: less is "not worth a bare mention"
     for_luck: float = 2.0  # times log K, that the best of a large level of K must gain: one of K is ahead by chance
-    rivals: int = 1  # of a series: kernels level with the best that are grown before a line ends; two made odd kernels
     every_column: bool = True  # begin with kernels on every column, where there are several
     simplify: bool = True  # try kernels without a part of the best, which may have become idle
     interval_iterations: int = 20  # of candidates on the sample, where intervals decide and nobody is raced
@@ -176,9 +173,7 @@ class GrammarSearch(Learner):
         optimiser is a quasi-Newton method from four starts (the appendix names none), columns and target are
         standardised, and the level of the target is fitted with the kernel.
         """
-        policy = SearchPolicy(
-            first_parents=1, improvement=0.0, for_luck=0.0, rivals=0, every_column=False, simplify=False
-        )
+        policy = SearchPolicy(first_parents=1, improvement=0.0, for_luck=0.0, every_column=False, simplify=False)
         bases = ("SE", "LIN", "PER", "RQ")
         how: dict[str, Any] = {"score": "bic", "priors": None, "race": False, "average": False, "buffer": 0}
         settings = cls(bases, "+*r", grammar="cks", restarts=4, policy=policy, **how)
@@ -471,43 +466,11 @@ class Search:
         if before is None:
             line.ended = True
             return
-        self.race(line, depth, self._stage(line, depth), self._children(self._parents(line, depth), bases))
+        self.race(line, depth, self._stage(line, depth), self._children(line, depth, bases))
         if line.best == before:
             score = self.trials.candidates[before].score
             self.race(line, depth, -self._stage(line, depth), self.find_simpler(before))
             line.ended = not self.trials.candidates[line.best].score < score
-        if line.ended and len(self.columns) == 1 and self.whole is None and self.shown is self.data:
-            self._grow_rivals(line, bases)
-
-    def _grow_rivals(self, line: Line, bases: Sequence[Base]) -> None:
-        """Take a step from kernels that are level with the best; where one leads to a better one, the line goes on.
-
-        A greedy search takes the best of a level, and where two are level chance decides which: what lies one step
-        behind the other was not seen. A kernel with more parts than the best is a rival only where it is ahead, by less
-        than it must gain: a step from it may tell. One that is behind is the best with something idle.
-        """
-        best = line.best
-        for _ in range(self.policy.rivals):
-            rival = self._find_rival(line)
-            if rival is None:
-                break
-            depth = self.trials.candidates[rival].depth + 1
-            self.race(line, depth, RIVALS + rival, self._children([rival], bases))
-            if line.best != best:
-                line.ended = False
-                break
-
-    def _find_rival(self, line: Line) -> int | None:
-        """Return the best of the kernels that the score cannot tell from the best, and that were not grown yet."""
-        candidates = self.trials.candidates
-        assert line.best is not None
-        best, most = candidates[line.best], self.settings.max_depth
-        limit, parts = best.score + self.policy.improvement / self.share, count_parts(best)
-        new = [i for i in self.trials.find_finished() if i in line.members and i not in self.grown]
-        ahead = {i for i in new if candidates[i].score < best.score}
-        level = [i for i in new if candidates[i].score < limit and (i in ahead or count_parts(candidates[i]) <= parts)]
-        usable = [i for i in level if most is None or candidates[i].depth < most]
-        return min(usable, key=lambda i: candidates[i].score, default=None)
 
     @staticmethod
     def _stage(line: Line, depth: int) -> int:
@@ -532,8 +495,9 @@ class Search:
 
     # --------------------------------------------------------------------------------------------------- what to try
 
-    def _children(self, parents: Sequence[int], bases: Sequence[Base]) -> list[tuple[Child, int | None]]:
-        """Return everything one step away from some kernels that was not fitted to the end yet."""
+    def _children(self, line: Line, depth: int, bases: Sequence[Base]) -> list[tuple[Child, int | None]]:
+        """Return everything one step away from the best kernel of a line that was not fitted to the end yet."""
+        parents = self._parents(line, depth)
         self.grown.update(parents)
         new: dict[Expression, tuple[Child, int | None]] = {}
         for parent in parents:

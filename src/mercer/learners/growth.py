@@ -108,11 +108,6 @@ def leave_behind(candidate: Candidate, evidence: float, score: float) -> Candida
     return replace(candidate, log_evidence=evidence, score=score, status=status, message=message, fit=None)
 
 
-def count_parts(candidate: Candidate) -> int:
-    """Return how many base kernels a candidate consists of."""
-    return len(list(candidate.expression.leaves()))
-
-
 def jump_of_level(column: int, place: float) -> Expression:
     """Return a kernel whose level is another one after a place, beside a level that all kernels have."""
     return blend([None, build_base("C")], "CP", on=column, location=place)
