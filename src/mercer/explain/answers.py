@@ -25,8 +25,9 @@ from mercer.explain.gathering import (
     thin,
 )
 from mercer.explain.subject import KernelPart, PredictingKernel, Subject, average
-from mercer.explain.wording import DAYS, Column
+from mercer.explain.wording import Column
 from mercer.explain.words import LIKELY
+from mercer.fitting.calendar import DAYS
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import sum_of
 from mercer.linalg.factor import Failure, factorise

@@ -44,8 +44,9 @@ from mercer.explain.phrases import (
     read_factors,
 )
 from mercer.explain.subject import KernelPart, PredictingKernel, Subject, average, summand_mean
-from mercer.explain.wording import INDISTINCT, RHYTHMS, Column
+from mercer.explain.wording import INDISTINCT, Column
 from mercer.explain.words import LIKELY
+from mercer.fitting.calendar import RHYTHMS
 from mercer.inference.contract import Prediction
 from mercer.kernels.blend import Surface, is_jump
 from mercer.kernels.domains import Array
