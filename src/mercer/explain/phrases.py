@@ -31,6 +31,7 @@ from mercer.explain.wording import (
     roughly,
     write_count,
 )  # fmt: skip
+from mercer.fitting.calendar import DAYS
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression, contains, product_of
 from mercer.kernels.functional import Functional
@@ -39,8 +40,6 @@ from mercer.kernels.network import Network
 
 LASTING = ("fading", "walk")  # roles of what has a value that lasts for a while, or for good
 LITTLE = 0.33  # of its size: a factor that changes less over the data is next to constant (SE: three times their range)
-from mercer.fitting.calendar import DAYS
-
 SLOW = 0.2  # of the range of the data: a random walk drawn back over this length still looks like one
 POWERS = {1: "linear", 2: "quadratic", 3: "cubic"}
 GROWTH = {1: "linearly", 2: "quadratically", 3: "cubically"}
