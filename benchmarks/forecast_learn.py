@@ -58,7 +58,7 @@ def learn_kind(work: tuple[Path, str | None, str, int, Experience | None]) -> tu
         found = learn_members(many, LearningPolicy())  # weights and bands come from more series
     else:
         path = runs / f"ends-without-{without}-{kind}-{each}.pickle"
-        found = fit_bands(keep_ends(path, many, kept, horizons, archives), kept)
+        found = fit_bands(keep_ends(path, many, kept, horizons, archives), kept, seasonal=SEASONS[kind] > 1)
     shown = (found.widening, found.growth, found.settling, found.lean, found.freedom, found.shrinkage, found.typical)
     print(without, kind, len(many), *(f"{number:.3f}" for number in shown), flush=True)
     return name_of(kind), sources, found
