@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.forecast_data import COLLECTIONS, SEASONS, STEPS, draw, read_data
 from mercer.forecast.experience import Experience, Priors, from_json, to_json
-from mercer.forecast.learning import LEAST_SERIES, Held, LearningPolicy, fit_bands, hold_ends_back, learn_experience
+from mercer.forecast.learning import LEAST_SERIES, Held, LearningPolicy, fit_bands, hold_ends_back, learn_members
 from mercer.forecast.model import Series
 
 BANDS = "weights and bands from"
@@ -55,10 +55,10 @@ def learn_kind(work: tuple[Path, str | None, str, int, Experience | None]) -> tu
     if len(many) < LEAST_SERIES:
         return name_of(kind), [], None
     if kept is None:
-        found = learn_experience(many, horizons, archives=archives)
+        found = learn_members(many, LearningPolicy())  # weights and bands come from more series
     else:
         path = runs / f"ends-without-{without}-{kind}-{each}.pickle"
-        found = fit_bands(keep_ends(path, many, kept, horizons, archives), kept)
+        found = fit_bands(keep_ends(path, many, kept, horizons, archives), kept, seasonal=SEASONS[kind] > 1)
     shown = (found.widening, found.growth, found.settling, found.lean, found.freedom, found.shrinkage, found.typical)
     print(without, kind, len(many), *(f"{number:.3f}" for number in shown), flush=True)
     return name_of(kind), sources, found

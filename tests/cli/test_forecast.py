@@ -164,3 +164,14 @@ def test_values_too_large_to_be_squared_are_named(mercer: Mercer, tmp_path: Path
     )
     assert result.code == 2
     assert "y holds 1.9e+301: give such values in a larger unit" in result.err
+
+
+def test_hours_are_shown_with_the_hour_and_series_by_the_name_of_their_column(mercer: Mercer, tmp_path: Path) -> None:
+    hours = pd.date_range("2024-03-01", periods=24, freq="h")
+    rows = "".join(f"{place},{hour:%Y-%m-%d %H:%M},{hour.hour}\n" for place in ("dam", "mill") for hour in hours)
+    name = table(tmp_path / "load.csv", "place,time,load\n" + rows)
+    result = mercer("forecast", name, "--target", "load", "--horizon", "1", "--id", "place")
+    assert result.code == 0, result.err
+    assert "Sat 2024-03-02 00:00:00" in result.out
+    assert "place" in result.out
+    assert "unique_id" not in result.out

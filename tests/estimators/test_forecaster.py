@@ -16,7 +16,7 @@ from mercer.forecast.experience import from_json, packaged_priors, to_json
 from mercer.forecast.mixture import Mixture, Part
 from mercer.forecast.model import fit_series
 from mercer.forecast.reading import read_series
-from mercer.forecast.scales import SCALES
+from mercer.forecast.scales import SCALES, scale_called
 
 RNG = np.random.default_rng(0)
 QUARTERS = pd.Series(
@@ -164,13 +164,15 @@ def test_a_horizon_is_a_number_of_steps(quarterly: mercer.Forecaster, horizon: o
         quarterly.predict(horizon)
 
 
-def test_of_many_series_those_with_zeros_are_left_out_where_all_must_be_positive() -> None:
+def test_of_many_series_those_with_zeros_are_left_out_where_all_must_be_positive(tmp_path: Path) -> None:
     values = np.concatenate([np.linspace(3, 9, 12), np.linspace(0, 5, 12)])
     long = pd.DataFrame({"unique_id": np.repeat(["above", "zero"], 12), "ds": np.tile(np.arange(12), 2), "y": values})
     with pytest.warns(DataWarning, match="left out, because positive is for values above zero: zero"):
         model = mercer.Forecaster(positive=True).fit(long)
     assert model.series_ == ("above",)
     assert model.predict(3).shape == (3, 5)
+    model.save(tmp_path / "f.json")
+    assert mercer.load(tmp_path / "f.json").positive is True
     with pytest.raises(InputError, match="positive=True is for values above zero, and series 'zero' has 0"):
         mercer.Forecaster(positive=True).fit(long[long["unique_id"] == "zero"])
 
@@ -207,6 +209,18 @@ def test_quantiles_of_a_mixture_invert_its_probabilities() -> None:
     mixture = Mixture(parts, 5.0)
     shares = np.array([0.01, 0.2, 0.5, 0.9, 0.99])
     assert_allclose(mixture.below(mixture.quantiles(shares)), np.repeat(shares[:, None], 2, 1), atol=1e-9)
+
+
+def test_counts_with_zeros_have_no_bands_below_zero() -> None:
+    counts = pd.Series(np.random.default_rng(0).poisson(0.4, size=40).astype(float))
+    found = mercer.Forecaster().fit(counts).predict(6)
+    assert found.to_numpy().min() == 0.0  # what lies below comes as zero
+    assert np.all(found["upper_80"] >= 1.0)
+    assert mercer.Forecaster().fit(counts - 0.5).predict(6)["lower_95"].max() < -0.5  # these may fall further
+    level = Part(scale_called("level"), np.zeros(1), np.ones(1), 1.0)
+    mixture = Mixture((level,), 30.0, floor=0.0)
+    assert_allclose(mixture.below(np.array([[-0.1], [0.0]]))[:, 0], [0.0, 0.5])
+    assert_allclose(mixture.quantiles((0.1, 0.5, 0.9))[:2, 0], 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", SCALES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ from PIL import Image
 
 import mercer
 from mercer.errors import InputError
+from mercer.explain.answers import Season
 from mercer.forecast.findings import choose_unusual
 from mercer.forecast.page import Forecasts, write_picture
+from mercer.forecast.words import tell_swing
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +100,9 @@ def test_times_are_written_as_their_step_asks_for(start: str, frequency: str, sa
     dates = pd.date_range(start, periods=8, freq=frequency)
     calendar = read_series(pd.Series(np.arange(8.0), index=dates), None, None).many[0].calendar
     assert tell_time(dates[0], calendar) == said
+
+
+def test_weekdays_are_said_with_on() -> None:
+    season = Season("ds", 7.0, "weekly", 0.2, 0.1, 0.3, ("Saturday",), ("Sunday",), 1.0, 1.0, False, 0.0)
+    assert "highest on Saturday, lowest on Sunday." in tell_swing(season, "visits")
+    assert "highest in July" in tell_swing(replace(season, rhythm="yearly", top=("July",)), "visits")

@@ -116,6 +116,8 @@ def test_members_that_were_wrong_lose_weight():
     assert found[0].weight > 0.9
     alone = fit_bands(both, replace(bare, members=bare.members[:2])).members
     assert 0.5 < alone[0].weight < found[0].weight  # one archive at one time says less
+    season = fit_bands(held, replace(bare, members=bare.members[:2]), seasonal=True).members
+    assert 0.7 < season[0].weight < found[0].weight  # nearer to equal
 
 
 def test_middles_of_series_above_zero_lean():

@@ -77,6 +77,12 @@ def test_a_country_that_does_not_exist_names_near_ones(country: str, said: str) 
         list_days(country, 2023, 2023)
 
 
+def test_countries_may_be_written_in_small_letters() -> None:
+    pytest.importorskip("holidays")
+    assert list_days("de-by", 2023, 2023) == list_days("DE-BY", 2023, 2023)
+    assert list_days("de", 2023, 2023) == list_days("DE", 2023, 2023)
+
+
 def test_holidays_act_and_are_told(tmp_path_factory: pytest.TempPathFactory) -> None:
     pytest.importorskip("holidays")
     rng, times = np.random.default_rng(0), pd.date_range("2022-11-20", "2023-01-25")

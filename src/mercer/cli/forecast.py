@@ -69,8 +69,8 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
         with terminal.working("writing the page"):
             files = {"forecast": str(request.out), **write_beside(file, model, predicted, request)}
     elapsed = time.perf_counter() - started
-    daily = model.reading_.many[0].calendar.kind in ("day", "hour")
-    lines = [say(model, found, request), "", show(found, weekdays=daily)]
+    kind = model.reading_.many[0].calendar.kind
+    lines = [say(model, found, request), "", show(found.rename(columns={"unique_id": request.id}), kind)]
     effects = [] if len(model.series_) > 1 else [effect.sentence for effect in model.effects()]
     lines += [f"cause   {sentence}" for sentence in effects]
     lines += [f"note    {note}" for note in notes] + [f"wrote   {path}" for path in files.values()]
@@ -207,13 +207,14 @@ def count_digits(lower: float, upper: float) -> int:
     return min(max(DIGITS, math.ceil(math.log10(largest / width)) + 2), MOST_DIGITS)
 
 
-def _day(moment: object, weekday: bool = False) -> str:
-    text = str(moment).removesuffix(" 00:00:00")
+def _day(moment: object, kind: str = "none") -> str:
+    """Write a time: of days with their weekday, of hours with the hour even at midnight."""
+    text = str(moment) if kind == "hour" else str(moment).removesuffix(" 00:00:00")
     name = getattr(moment, "day_name", None)
-    return f"{name()[:3]} {text}" if weekday and name is not None else text
+    return f"{name()[:3]} {text}" if kind in ("day", "hour") and name is not None else text
 
 
-def show(found: pd.DataFrame, weekdays: bool = False) -> str:
+def show(found: pd.DataFrame, kind: str = "none") -> str:
     """Return the first rows as text, with enough digits in each to tell its bands apart."""
     shown = found.head(SHOWN)
     numbers = shown.select_dtypes("number").drop(columns="ds", errors="ignore")
@@ -225,7 +226,7 @@ def show(found: pd.DataFrame, weekdays: bool = False) -> str:
         ]
         for name, column in numbers.items()
     }
-    shown = shown.assign(**columns, ds=[_day(moment, weekdays) for moment in shown["ds"]])
+    shown = shown.assign(**columns, ds=[_day(moment, kind) for moment in shown["ds"]])
     text = shown.to_string(index=False)
     more = len(found) - len(shown)
     return f"{text}\n... and {more} rows more" if more > 0 else text

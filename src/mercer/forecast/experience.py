@@ -2,7 +2,7 @@
 
 A *member* is a kernel on a scale of the target, with a Gaussian prior on each of its free numbers (METHODS 11). Inputs
 are counted in seasons (in steps where there is no season), the target has mean zero and variance one on its scale. What
-was learned is a JSON file of numbers: `experience.json` in this folder, made by scripts/learn-experience.
+was learned is a JSON file of numbers: `experience.json` in this folder, made by benchmarks/forecast_learn.py.
 """
 
 from __future__ import annotations

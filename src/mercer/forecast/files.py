@@ -36,6 +36,7 @@ def write_forecaster(forecaster: Forecaster, path: str | Path) -> None:
         "version": VERSION,
         "kernel": kernel.text() if isinstance(kernel, Expression) else kernel,
         "season": forecaster.season,
+        "positive": forecaster.positive,
         "causes": list(reading.causes),
         "notes": list(reading.notes),
         "long": reading.long,
@@ -83,7 +84,8 @@ def read_forecaster(path: str | Path) -> Forecaster:
         kernel = plain["kernel"] if plain["kernel"] == "auto" else parse(plain["kernel"])
         country = plain.get("country")  # files from before holidays were causes have none
         holidays = tuple(Holiday(str(label), tuple(names)) for label, names in plain.get("holidays", []))
-        found = Forecaster(kernel, plain["season"], holidays=country)
+        positive = bool(plain.get("positive", False))  # files of earlier versions do not say it
+        found = Forecaster(kernel, plain["season"], positive=positive, holidays=country)
         known = tuple(plain["causes"]), tuple(plain["notes"]), bool(plain["long"])
         found.reading_ = Reading(tuple(many), *known, country, holidays)
         found.models_ = models

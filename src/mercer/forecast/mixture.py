@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -27,10 +28,14 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The weighted forecasts of all members; `freedom` of Student's t, scaled to the standard deviation."""
+    """The weighted forecasts of all members; `freedom` of Student's t, scaled to the standard deviation.
+
+    What the members foresee below `floor` comes as the floor: a count that would be negative is zero.
+    """
 
     parts: tuple[Part, ...]
     freedom: float
+    floor: float = -math.inf
 
     def below(self, values: Array) -> Array:
         """Return the probability that an observation lies below values (... x times)."""
@@ -40,7 +45,7 @@ class Mixture:
             with np.errstate(over="ignore"):
                 away = (part.scale.forward(values) - part.middle) / (part.deviation * narrow)
             total = total + part.weight * stdtr(self.freedom, np.maximum(away, -1e9))
-        return total
+        return np.where(np.asarray(values) < self.floor, 0.0, total)
 
     def quantiles(self, shares: Sequence[float]) -> Array:
         """Return the values below which an observation lies with these probabilities (shares x times)."""
@@ -49,9 +54,10 @@ class Mixture:
         alone = [part.scale.backward(part.middle + part.deviation * away) for part in self.parts]
         low, high = np.min(alone, axis=0), np.max(alone, axis=0)  # a quantile of all lies among those of the members
         nothing = NOTHING * (high - low)
+        free = replace(self, floor=-math.inf)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
-            under = self.below(middle) < asked
+            under = free.below(middle) < asked
             low, high = np.where(under, middle, low), np.where(under, high, middle)
         found = 0.5 * (low + high)
-        return np.asarray(np.where(np.abs(found) < nothing, 0.0, found))
+        return np.maximum(np.where(np.abs(found) < nothing, 0.0, found), self.floor)

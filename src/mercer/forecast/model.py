@@ -138,7 +138,12 @@ def mix(parts: Sequence[Part], experience: Experience, values: Array) -> Mixture
         relative = part.scale.relative(part.deviation, float(values.mean())) if positive else None
         wider = experience.widen(steps, len(values), relative)
         moved.append(replace(part, middle=part.middle + lean * part.deviation, deviation=wider * part.deviation))
-    return Mixture(tuple(moved), experience.freedom)
+    return Mixture(tuple(moved), experience.freedom, find_floor(values))
+
+
+def find_floor(values: Array) -> float:
+    """Return zero for counts and the like: values that stay at zero more than once and never fall below."""
+    return 0.0 if np.all(values >= 0) and np.sum(values == 0) > 1 else -math.inf
 
 
 @lru_cache(maxsize=256)

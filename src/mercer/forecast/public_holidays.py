@@ -36,8 +36,7 @@ class Holiday:
 def list_days(country: str, first: int, last: int) -> Days:
     """Return the public holidays of some years with their English names; "DE-BY" is a part of a country."""
     package = _import_package()
-    code, _, part = country.partition("-")
-    _check_country(package, code, part)
+    code, part = read_country(package, country)
     found = _ask(package, code, part or None, range(first, last + 2))  # the eve of the year after, too
     days: dict[date, set[str]] = {}
     for day, text in found.items():
@@ -66,13 +65,17 @@ def _ask(package: Any, code: str, part: str | None, years: range) -> Mapping[dat
     return found
 
 
-def _check_country(package: Any, code: str, part: str) -> None:
-    parts = package.list_supported_countries(include_aliases=False)
+def read_country(package: Any, country: str) -> tuple[str, str]:
+    """Return the code of a country and of a part of it, as the package writes them; "de-by" is DE and BY."""
+    asked, _, part = country.strip().partition("-")
+    parts, code = package.list_supported_countries(include_aliases=False), asked.upper()
     if code not in parts:
-        raise InputError(f"there are no holidays of {code!r:.60}; {suggest_countries(code, package)}")
-    if part and part not in parts[code]:
+        raise InputError(f"there are no holidays of {asked!r:.60}; {suggest_countries(asked, package)}")
+    found = next((each for each in ("", *parts[code]) if each.casefold() == part.casefold()), None)
+    if found is None:
         there = ", ".join(f"{code}-{each}" for each in parts[code][:20]) or "none"
         raise InputError(f"{code} has no part {part!r:.60} with holidays of its own; there are {there}")
+    return code, found
 
 
 def suggest_countries(asked: str, package: Any) -> str:

@@ -209,7 +209,8 @@ def tell_swing(season: Season, target: str) -> str:
     """Say a swing s of log y: the top is 100 (e^s - 1) % above the bottom."""
     swing, low, high = (100 * math.expm1(each) for each in (season.swing, season.low, season.high))
     name = f"{season.rhythm} pattern".capitalize() if season.rhythm else f"Pattern with period {number(season.period)}"
-    places = [f"{side} in {list_names(list(named)).replace(' and ', ' or ')}"
+    at = {"daily": "at", "weekly": "on"}.get(season.rhythm or "", "in")
+    places = [f"{side} {at} {list_names(list(named)).replace(' and ', ' or ')}"
               for side, named in (("highest", season.top), ("lowest", season.bottom)) if named]  # fmt: skip
     where = "".join(f", {place}" for place in places)
     return (
