@@ -9,7 +9,6 @@ unless `--fresh`; several processes may write to one file. Results and protocol:
 from __future__ import annotations
 
 import argparse
-import datetime
 import hashlib
 import json
 import os
@@ -27,7 +26,7 @@ import mercer
 from benchmarks import nkn_functions as known
 from benchmarks import nkn_ties as ties
 from benchmarks.discovery import scores
-from benchmarks.machine import describe
+from benchmarks.machine import NEVER, describe, is_kept, now
 from mercer.explain.networks import anova_terms
 
 RESULTS = Path(__file__).parent / "results"
@@ -68,7 +67,7 @@ class Bench:
         return model, {
             "seconds": time.perf_counter() - started,
             "cpu_seconds": time.process_time() - worked if self.jobs == 1 else None,  # less, on a busy machine
-            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            "date": now(),
             "rows": len(y),
             "log_evidence": model.log_evidence_,
             "loo": model.loo_,
@@ -278,7 +277,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=RESULTS / "nkn.json")
     parser.add_argument("--reference", type=Path, help="published numbers; default: reference.json beside the data")
-    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--older", default="", help="measure again what was measured before this date")
+    parser.add_argument("--fresh", action="store_true", help="measure again what was measured")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     place, machine = here(arguments.device)
@@ -286,7 +286,8 @@ def main() -> None:
     keep(path, lambda done: done["machines"].update({place: machine}))
     for part in arguments.part.split(","):
         for name, call in work_of(bench, part).items():
-            if arguments.fresh or name not in read(path)["results"]:
+            kept = read(path)["results"].get(name)
+            if kept is None or not is_kept(kept, NEVER if arguments.fresh else arguments.older):
                 measure(name, call, path)
     from benchmarks.nkn_report import write_report
 

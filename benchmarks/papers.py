@@ -29,6 +29,7 @@ import numpy as np
 from benchmarks.papers_age import last_change
 from benchmarks.papers_row import PAPERS, Figure, Reading, Row, Source
 from benchmarks.papers_rows import ROWS
+from benchmarks.papers_unchanged import same_commits
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -51,9 +52,10 @@ Settings as printed have a name: `GrammarSearch.paper()`, `NeuralKernelNetwork.p
 Numbers of Mercer come from files in [benchmarks/results](../benchmarks/results) and from nowhere else: this page is
 written by `python -m benchmarks.papers --write`, and a test compares it with the files. With each row stand the dates,
 the machines and the state of the code that it was measured with, where that was kept; **older than the code** says that
-the part of Mercer it measures does something else since, by git: comments, and code that only moved, do not count.
-Behind a number made of several, such as splits, stands of how many; a dash is not measured. "a picture": the paper
-prints no number.
+the part of Mercer it measures does something else since, by git: comments, code that only moved, and changes before and
+after which a cell of the row is the same to the last digit ([unchanged.json](../benchmarks/results/unchanged.json)) do
+not count. Behind a number made of several, such as splits, stands of how many; a dash is not measured. "a picture": the
+paper prints no number.
 """
 
 
@@ -147,11 +149,16 @@ def dates(source: Source) -> list[str]:
     return sorted(each[0] for each in found if each is not None)
 
 
+def last_change_of(row: Row, source: Source) -> str:
+    """Return when what a source measures last changed."""
+    parts = source.parts or row.parts
+    return last_change(parts, same=same_commits(source.file, source.cells)) if parts else ""
+
+
 def count_old(row: Row) -> tuple[int, int]:
     """Return how many of a row's measurements are older than the last change of what they measure, and of how many."""
-    changed = last_change(row.parts) if row.parts else ""
-    found = [date for source in row.sources for date in dates(source)]
-    return sum(date < changed for date in found), len(found)
+    found = [(date, last_change_of(row, source)) for source in row.sources for date in dates(source)]
+    return sum(date < changed for date, changed in found), len(found)
 
 
 def age(row: Row) -> str:
@@ -237,24 +244,33 @@ def compare(row: Row, ending: str, better: str) -> str:
 
 
 def circumstances(row: Row) -> str:
-    """Return when, where and with which code a row was measured."""
+    """Return when, where and with which code a row was measured: by file, whatever number of sources it holds."""
     found = []
-    for source in row.sources:
-        days = dates(source)
+    for file in dict.fromkeys(source.file for source in row.sources):
+        sources = [source for source in row.sources if source.file == file and dates(source)]
+        days = sorted(day for source in sources for day in dates(source))
         if not days:
             continue
         when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
-        where = ", ".join(" and ".join(texts(source, path)) + CORES.get(path[-5:], "") for path in source.machine)
-        codes = texts(source, source.code)
+        where = ", ".join(
+            " and ".join(join_texts(sources, paths)) + CORES.get(paths[0][-5:], "")
+            for paths in zip(*(source.machine for source in sources), strict=True)
+        )
+        codes = join_texts(sources, [source.code for source in sources])
         code = f"code {', '.join(codes[:6])}{' and others' if len(codes) > 6 else ''}" if codes else "code not kept"
-        text = f"[{source.file}](../benchmarks/results/{source.file}) {when} UTC, {where}, {code}"
-        found += [text] if text not in found else []
+        found.append(f"[{file}](../benchmarks/results/{file}) {when} UTC, {where}, {code}")
     if not found:
         return f"Mercer: {NOT_MEASURED}."
     old, count = count_old(row)
     share = f"{old} of {count} measurements are older" if 0 < old < count else "Older"
-    note = f" **{share} than the code** ({last_change(row.parts)[:10]})." if old else ""
+    changed = max(last_change_of(row, source) for source in row.sources)
+    note = f" **{share} than the code** ({changed[:10]})." if old else ""
     return f"Mercer: {'; '.join(found)}.{note}"
+
+
+def join_texts(sources: Sequence[Source], paths: Sequence[str]) -> list[str]:
+    """Return the different values at the paths of some sources, in order."""
+    return list(dict.fromkeys(text for each in zip(sources, paths, strict=True) for text in texts(*each)))
 
 
 # ----------------------------------------------------------------------------------------------------------- the check
