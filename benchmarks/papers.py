@@ -5,7 +5,8 @@
     python -m benchmarks.papers --write                # docs/papers.md from what is there
     python -m benchmarks.papers --check                # rows without a file, numbers that differ, what is old
 
-A run says how long it takes, can be stopped, and goes on where it was with the same command.
+A run measures what is missing or older than the code. It says how long it takes, can be stopped, and goes on where it
+was with the same command.
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
 INTRODUCTION = """# The papers, row by row
 
 Every algorithm, table, figure and named kernel of the papers that Mercer is built on: what the paper reports, what
-Mercer gets, and why it differs where it does. `make paper ITEM=nkn-table-1 DATA=FOLDER` runs one row again: it says how
-long that takes, can be stopped, and goes on where it was. `make paper` alone lists the rows. DATA is the folder
-described in [benchmarks](../benchmarks/README.md).
+Mercer gets, and why it differs where it does. `make paper ITEM=nkn-table-1 DATA=FOLDER` measures what a row lacks, or
+has of older code (`OLDER=2027-01-01`: all that is older than that). It says how long that takes, can be stopped, and
+goes on where it was. `make paper` alone lists the rows. DATA is the folder described in
+[benchmarks](../benchmarks/README.md).
 
 Settings as printed have a name: `GrammarSearch.paper()`, `NeuralKernelNetwork.paper()`, `KernelFunctional.paper()` and
 `ChangeSurface.paper()`. Their docstrings name the sections and every deviation.
@@ -337,7 +339,28 @@ def overview() -> str:
     )
 
 
-def run(row: Row, data: str, jobs: int, device: str) -> int:
+def describe_left(row: Row) -> str:
+    """Say how much of a row is missing or of older code, where its cells are known; else nothing."""
+    from benchmarks.papers_tasks import MODULES, find_tasks
+
+    if any(source.file.removesuffix(".json") not in MODULES for source in row.sources):
+        return ""
+    tasks = list(find_tasks(row))
+    if not tasks:
+        return "nothing is missing or older than the code; OLDER=DATE measures again what was measured before\n"
+    minutes = sum(task.seconds for task in tasks) / 60.0
+    return f"missing or older than the code: {len(tasks)} measurements, at most {minutes:.0f} minutes of one core\n"
+
+
+def again(row: Row, module: str, older: str) -> list[str]:
+    """Return the option by which a command measures again what is older than a date, or than the code of the row."""
+    from benchmarks.papers_tasks import MODULES
+
+    dates = [last_change_of(row, each) for each in row.sources if MODULES.get(each.file[:-5]) == module]
+    return ["--older", older or max(dates)] if dates else []
+
+
+def run(row: Row, data: str, jobs: int, device: str, older: str = "") -> int:
     """Run the commands of a row, and write the page again; return the exit code of the first that failed."""
     if not row.commands:
         print(f"{row.item} has nothing to run: it is {row.library or 'in the library'}")
@@ -347,9 +370,11 @@ def run(row: Row, data: str, jobs: int, device: str) -> int:
             f"{row.item} needs data, and there is no folder {data}: give DATA=FOLDER (benchmarks/README.md)"
         )
     print(f"{row.item}: {row.paper} {row.where}, {row.about}\nexpected from nothing: {row.time}", flush=True)
+    print(describe_left(row), end="", flush=True)
     code = 0
     for command in row.commands:
         given = shlex.split(command.format(data=shlex.quote(data), jobs=jobs, device=device))
+        given += again(row, given[2], older)
         print("$", shlex.join(given), flush=True)
         try:
             done = subprocess.run([sys.executable, *given[1:]], cwd=ROOT, check=False)
@@ -370,11 +395,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", default="../shared/data", help="the folder of benchmarks/README.md")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--device", default="cpu", help="of the large tables: cpu or cuda")
+    parser.add_argument("--older", default="", help="measure again what is older than this date, not than the code")
     parser.add_argument("--write", action="store_true", help="write docs/papers.md")
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args(arguments)
     if given.item:
-        raise SystemExit(run(find_row(given.item), str(Path(given.data).resolve()), given.jobs, given.device))
+        data = str(Path(given.data).resolve())
+        raise SystemExit(run(find_row(given.item), data, given.jobs, given.device, given.older))
     if given.write:
         PAGE.write_text(write_page(), encoding="utf-8")
         return

@@ -12,90 +12,30 @@ processes are ended, whatever they do: nothing kept is lost. Seconds are not mea
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import json
 import multiprocessing
 import sys
 import time
 import traceback
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from benchmarks import kfo, nkn, paper_cells, papers
-from benchmarks.machine import describe, is_kept
+from benchmarks.machine import describe
+from benchmarks.papers_tasks import MODULES, Task, find_tasks, kfo_settings
 
 RESULTS = Path(__file__).parent / "results"
 TIMED = ("seconds", "shares", "speed")  # kinds of cells whose time is what counts
-LARGE = ("kin8nm", "power_plant", "naval")
-# seconds that one is expected to take where none of its kind was measured, with all processes at work
-FITS = {"kin8nm": 280.0, "power_plant": 280.0, "naval": 280.0}
-LARGE_CLASSES = {"credit": 330.0, "biodeg": 360.0, "contraceptive": 400.0, "car": 400.0, "phoneme": 3000.0}
-MARGIN = 1.5  # what is expected, over what the last one took
-
-
-@dataclass(frozen=True)
-class Task:
-    """One measurement: its file, its name there, where it runs, and the seconds it is expected to take."""
-
-    file: str
-    name: str
-    device: str
-    seconds: float
-
-
-def all_names(file: str) -> list[str]:
-    """Return the cells that a file of results could have."""
-    if file == "papers":
-        return list(paper_cells.all_cells(Path()))
-    if file == "kfo":
-        return list(kfo.jobs_of(kfo_settings(Path(), ",".join(kfo.PARTS)), {}))
-    tables, methods = (*nkn.TABLES, *nkn.LARGE), ("nkn", "se", "sm4")
-    found = [f"random/{t}/{split}/{m}" for split in range(1, 11) for t in tables for m in methods]
-    return found + [f"pca/{t}/{m}" for t in tables for m in methods[:2]]
-
-
-def find_tasks() -> Iterator[Task]:
-    """Yield what a row of the page wants and has not, or has of older code."""
-    for row in papers.ROWS:
-        for source in row.sources:
-            file = source.file.removesuffix(".json")
-            if file not in ("papers", "nkn", "kfo"):
-                continue
-            kept, older = papers.load(source.file)["results"], papers.last_change_of(row, source)
-            read = [f.mercer.path.split("|")[1] for f in row.figures if f.mercer and f.mercer.file == source.file]
-            for name in fnmatch.filter(all_names(file), source.cells):
-                timed, shown = name.split("/")[0] in TIMED, any(fnmatch.fnmatchcase(name, each) for each in read)
-                if shown and not timed and not (name in kept and is_kept(kept[name], older)):
-                    yield make_task(file, name, kept)
-
-
-def make_task(file: str, name: str, kept: dict[str, Any]) -> Task:
-    """Return a task with what cells of its kind took, the longest of them."""
-    kind, table, *rest = name.split("/")
-    device = "cuda" if (table in LARGE and kind != "bbb") or (table, rest[-1:]) == ("wine", ["sm4"]) else "cpu"
-    alike = fnmatch.filter(kept, "/".join([kind, table, *("*" if each.isdigit() else each for each in rest)]))
-    seconds = max((seconds_of(kept[each]) for each in alike), default=0.0)
-    return Task(file, name, device, MARGIN * seconds or FITS.get(table) or LARGE_CLASSES.get(table, 100.0))
-
-
-def seconds_of(found: dict[str, Any]) -> float:
-    """Return the processor's seconds of a measurement, or those of its methods together."""
-    own = found.get("cpu_seconds") or found.get("cpu") or found.get("seconds") or 0.0
-    return float(own) or sum(each.get("cpu_seconds", 0.0) for each in found.values() if isinstance(each, dict))
 
 
 def choose_tasks(only: str) -> list[Task]:
     """Return each once: those that a row has, of older code, before those it has not; the quickest first."""
-    found = {(task.file, task.name): task for task in find_tasks() if task.name.startswith(tuple(only.split(",")))}
-    known = {file: papers.load(f"{file}.json")["results"] for file in ("papers", "nkn", "kfo")}
+    tasks = (task for row in papers.ROWS for task in find_tasks(row) if task.name.split("/")[0] not in TIMED)
+    found = {(task.file, task.name): task for task in tasks if task.name.startswith(tuple(only.split(",")))}
+    known = {file: papers.load(f"{file}.json")["results"] for file in MODULES}
     return sorted(found.values(), key=lambda task: (task.name not in known[task.file], task.seconds))
-
-
-def kfo_settings(folder: Path, part: str, only: str = "", splits: str = "0-9") -> argparse.Namespace:
-    return argparse.Namespace(data=folder, part=part, only=only, splits=splits)
 
 
 # ------------------------------------------------------------------------------------------------------------ running
