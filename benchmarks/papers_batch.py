@@ -46,10 +46,11 @@ def measure(task: Task, folder: Path) -> dict[str, Any]:
     if task.file == "papers":
         call = paper_cells.all_cells(folder, task.device)[task.name]
         return paper_cells.measure(task.name, call, float("inf"))[1] or {"failed": "no time"}
-    part, table, *split, method = task.name.split("/")
+    part, table, *split = task.name.split("/")
     if task.file == "kfo":
-        call = kfo.jobs_of(kfo_settings(folder, part, table, "".join(split) or "0"), {})[task.name]
+        call = kfo.jobs_of(kfo_settings(folder, part, table, split[0] if split else "0"), {})[task.name]
         return kfo.carried_out(task.name, call, float("inf"))[1] or {"failed": "no time"}
+    *split, method = split
     settings = {"data": folder, "jobs": 1, "device": task.device, "kernel": "nkn", "methods": method, "only": table}
     bench = nkn.Bench(argparse.Namespace(**settings, splits="".join(split) or "1"))
     return nkn.table_work(bench, part)[task.name]()
