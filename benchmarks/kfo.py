@@ -296,7 +296,7 @@ def carried_out(name: str, call: Callable[[], dict[str, Any]], until: float) -> 
         return name, None
     warnings.simplefilter("ignore")
     try:
-        return name, call() | circumstances(nkn.code())
+        return name, call() | circumstances()
     except Exception as error:  # one fit of hundreds: the others are worth having
         return name, {"failed": f"{type(error).__name__}: {error}"[:300]}
 

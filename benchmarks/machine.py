@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -35,9 +36,18 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def circumstances(code: str) -> dict[str, str]:
+def code() -> str:
+    """Name the state of the package: cells of different states are not one measurement, and the report says so."""
+    import mercer
+
+    root = Path(mercer.__file__).parent
+    files = sorted(path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in ("report", "cli"))
+    return hashlib.sha1(b"".join(path.read_bytes() for path in files)).hexdigest()[:8]
+
+
+def circumstances() -> dict[str, str]:
     """Return what every measurement is kept with: its date, the machine and the state of the code."""
-    return {"date": now(), "machine": f"{processor()}, {os.cpu_count()} cores", "code": code}
+    return {"date": now(), "machine": f"{processor()}, {os.cpu_count()} cores", "code": code()}
 
 
 def is_kept(found: dict[str, Any], older: str = "") -> bool:

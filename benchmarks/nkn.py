@@ -3,13 +3,13 @@
     python -m benchmarks.nkn --data FOLDER [--part random,pca,...] [--only yacht,energy,01] [--splits 1-3]
 
 Default settings everywhere, one seed, nothing chosen by looking at test rows. What was measured is not measured again
-unless `--fresh`; several processes may write to one file. Results and protocol: benchmarks/results/nkn.json and .md.
+unless it is older than `--older`, or with `--fresh`; several processes may write to one file. Results and protocol:
+benchmarks/results/nkn.json and .md.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import time
@@ -26,7 +26,7 @@ import mercer
 from benchmarks import nkn_functions as known
 from benchmarks import nkn_ties as ties
 from benchmarks.discovery import scores
-from benchmarks.machine import NEVER, describe, is_kept, now
+from benchmarks.machine import NEVER, code, describe, is_kept, now
 from mercer.explain.networks import anova_terms
 
 RESULTS = Path(__file__).parent / "results"
@@ -87,13 +87,6 @@ def between(text: str) -> list[int]:
     """Read 1-3 or 1,4,5."""
     bounds = [part.split("-") for part in text.split(",")]
     return [number for bound in bounds for number in range(int(bound[0]), int(bound[-1]) + 1)]
-
-
-def code() -> str:
-    """Name the state of the package: cells of different states are not one measurement, and the report says so."""
-    root = Path(mercer.__file__).parent
-    files = sorted(path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in ("report", "cli"))
-    return hashlib.sha1(b"".join(path.read_bytes() for path in files)).hexdigest()[:8]
 
 
 def polynomial(model: mercer.GPRegressor, top: int | None) -> list[str] | None:

@@ -34,7 +34,6 @@ from benchmarks import paper_figures as figures
 from benchmarks.discovery import scores
 from benchmarks.kfo import CLASSES, TABLES, TIMED, class_rows, filled, numbers_of
 from benchmarks.machine import NEVER, circumstances, is_kept
-from benchmarks.nkn import code
 from benchmarks.splits import pca_split
 from mercer.learners.margin import PAPER_COSTS, cross_validate, make_folds, split_gram
 
@@ -243,7 +242,7 @@ def measure(name: str, call: Callable[[], Found], until: float) -> tuple[str, Fo
     return name, found | {
         "seconds": time.perf_counter() - began,
         "cpu": time.process_time() - worked,
-        **circumstances(code()),
+        **circumstances(),
     }
 
 

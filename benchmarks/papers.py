@@ -17,8 +17,10 @@ import functools
 import importlib.util
 import json
 import math
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -36,6 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "papers.md"
 NOT_MEASURED = "not measured"
+STOPPED = 130  # the exit code after Ctrl-C
 OLD = re.compile(r" \*\*[^*]*lder than the code\*\* \([^)]*\)\.| \((?:partly )?old\)")
 CORES = {"cores": " cores"}  # what a path that ends so counts
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
@@ -145,8 +148,8 @@ def texts(source: Source, path: str) -> list[str]:
 
 
 def dates(source: Source) -> list[str]:
-    """Return the dates of a source, the earliest first."""
-    values = find(load(source.file), source.date)
+    """Return the dates of a source, the earliest first; that of the whole file where its results have none."""
+    values = find(load(source.file), source.date) or find(load(source.file), "machine|date")
     found = [DATE.search(" ".join(value) if isinstance(value, list) else str(value)) for value in values]
     return sorted(each[0] for each in found if each is not None)
 
@@ -339,17 +342,18 @@ def overview() -> str:
     )
 
 
-def describe_left(row: Row) -> str:
-    """Say how much of a row is missing or of older code, where its cells are known; else nothing."""
+def describe_left(row: Row, older: str = "") -> str:
+    """Say how much of a row is missing or old, where its cells are known; else nothing."""
     from benchmarks.papers_tasks import MODULES, find_tasks
 
     if any(source.file.removesuffix(".json") not in MODULES for source in row.sources):
         return ""
-    tasks = list(find_tasks(row))
+    tasks = list(find_tasks(row, older))
+    old = older or "the code"
     if not tasks:
-        return "nothing is missing or older than the code; OLDER=DATE measures again what was measured before\n"
-    minutes = sum(task.seconds for task in tasks) / 60.0
-    return f"missing or older than the code: {len(tasks)} measurements, at most {minutes:.0f} minutes of one core\n"
+        return f"nothing is missing or older than {old}; OLDER=DATE measures again what was measured before\n"
+    minutes = math.ceil(sum(task.seconds for task in tasks) / 60.0)
+    return f"missing or older than {old}: {len(tasks)} of its measurements, about {minutes} minutes of one core\n"
 
 
 def again(row: Row, module: str, older: str) -> list[str]:
@@ -358,6 +362,17 @@ def again(row: Row, module: str, older: str) -> list[str]:
 
     dates = [last_change_of(row, each) for each in row.sources if MODULES.get(each.file[:-5]) == module]
     return ["--older", older or max(dates)] if dates else []
+
+
+def run_command(command: list[str]) -> int | None:
+    """Run a command and return its exit code; None where Ctrl-C ended it, with all that it had begun and no trace."""
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        return None
 
 
 def run(row: Row, data: str, jobs: int, device: str, older: str = "") -> int:
@@ -370,19 +385,18 @@ def run(row: Row, data: str, jobs: int, device: str, older: str = "") -> int:
             f"{row.item} needs data, and there is no folder {data}: give DATA=FOLDER (benchmarks/README.md)"
         )
     print(f"{row.item}: {row.paper} {row.where}, {row.about}\nexpected from nothing: {row.time}", flush=True)
-    print(describe_left(row), end="", flush=True)
+    print(describe_left(row, older), end="", flush=True)
     code = 0
     for command in row.commands:
         given = shlex.split(command.format(data=shlex.quote(data), jobs=jobs, device=device))
         given += again(row, given[2], older)
         print("$", shlex.join(given), flush=True)
-        try:
-            done = subprocess.run([sys.executable, *given[1:]], cwd=ROOT, check=False)
-        except KeyboardInterrupt:
+        ended = run_command([sys.executable, *given[1:]])
+        if ended is None:
             print("stopped: the same command goes on", flush=True)
-            code = code or 130
+            code = code or STOPPED
             break
-        code = code or done.returncode
+        code = code or ended
     load.cache_clear()
     PAGE.write_text(write_page(), encoding="utf-8")
     print(f"{row.item}: {state(row)}; see docs/papers.md#{row.item}")

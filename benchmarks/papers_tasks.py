@@ -44,17 +44,17 @@ def all_names(file: str) -> list[str]:
     return found + [name for name in kept if name.split("/")[0] not in ("random", "pca")]
 
 
-def find_tasks(row: Row) -> Iterator[Task]:
-    """Yield what a row shows and has not, or has of older code."""
+def find_tasks(row: Row, older: str = "") -> Iterator[Task]:
+    """Yield what a row shows and has not, or has of older code, or from before a date."""
     for source in row.sources:
         file = source.file.removesuffix(".json")
         if file not in MODULES:
             continue
-        kept, older = papers.load(source.file)["results"], papers.last_change_of(row, source)
+        kept, limit = papers.load(source.file)["results"], older or papers.last_change_of(row, source)
         shown = [f.mercer.path.split("|")[1] for f in row.figures if f.mercer and f.mercer.file == source.file]
         for name in fnmatch.filter(all_names(file), source.cells):
             wanted = any(fnmatch.fnmatchcase(name, each) for each in shown)
-            if wanted and not (name in kept and is_kept(kept[name], older)):
+            if wanted and not (name in kept and is_kept(kept[name], limit)):
                 yield make_task(file, name, kept)
 
 

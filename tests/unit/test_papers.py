@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -179,6 +181,32 @@ def test_a_run_says_how_long_and_goes_on(tmp_path: Path, capsys: pytest.CaptureF
     assert ended.value.code == 0
     with pytest.raises(SystemExit, match="nkn-table-2 needs data, and there is no folder"):
         papers.main(["--item", "nkn-table-2", "--data", str(tmp_path / "nothing")])
+
+
+def test_a_stopped_command_ends_with_all_that_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert papers.run_command([sys.executable, "-c", "raise SystemExit(3)"]) == 3
+    begun: list[subprocess.Popen[bytes]] = []
+
+    class Stopped(subprocess.Popen[bytes]):
+        def wait(self, timeout: float | None = None) -> int:
+            begun.append(self)
+            if len(begun) == 1:
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    monkeypatch.setattr(papers.subprocess, "Popen", Stopped)
+    assert papers.run_command([sys.executable, "-c", "import time; time.sleep(60)"]) is None
+    assert begun[0].returncode == -signal.SIGTERM
+
+
+def test_a_row_says_what_it_lacks_and_measures_what_is_older() -> None:
+    row = next(row for row in ROWS if row.item == "nkn-figure-7")
+    assert "older than 9999: 5 of its measurements, about 1 minutes" in papers.describe_left(row, "9999")
+    assert papers.again(row, "benchmarks.paper_cells", "2027") == ["--older", "2027"]
+    assert papers.again(row, "benchmarks.paper_figures", "2027") == []  # it draws, and keeps no measurement
+    lacking = replace(row, figures=(Figure("as printed", "", Reading("papers.json", "results|i9/*|rmse")),))
+    assert papers.describe_left(lacking, "9999").startswith("nothing is missing")
+    assert papers.describe_left(next(row for row in ROWS if row.item == "skc-search")) == ""
 
 
 def test_a_pca_split_takes_both_ends_and_refuses_few_rows() -> None:
