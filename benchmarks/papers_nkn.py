@@ -209,8 +209,8 @@ NKN = (
             "--device {device} --jobs {jobs}",
             f"{CELLS} 'bbb/*'",
         ),
-        "five small tables 2.5 hours on one core; the three large ones 3 hours with a GPU (days without); "
-        "BBB 12 minutes",
+        "five small tables 2 hours on one core; the three large ones 3 hours with a GPU (days without); "
+        "BBB 10 minutes",
         NETWORKS,
         "BBB: five splits. Three splits of the three large tables, by sparse and by exact inference, are in "
         "[scale-networks.md](../benchmarks/results/scale-networks.md) and [cuda.md](../benchmarks/results/cuda.md).",
