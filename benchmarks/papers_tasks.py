@@ -60,9 +60,10 @@ def find_tasks(row: Row, older: str = "") -> Iterator[Task]:
 
 def make_task(file: str, name: str, kept: dict[str, Any]) -> Task:
     """Return a task with the time that cells of its kind took, the longest of them."""
-    kind, table, *rest = [*name.split("/"), ""][: max(2, name.count("/") + 1)]
-    device = "cuda" if (table in LARGE and kind != "bbb") or (table, rest[-1:]) == ("wine", ["sm4"]) else "cpu"
-    alike = fnmatch.filter(kept, "/".join([kind, table, *("*" if each.isdigit() else each for each in rest)]))
+    parts = name.split("/")
+    table = parts[1] if len(parts) > 1 else ""
+    device = "cuda" if (table in LARGE and parts[0] != "bbb") or (table, parts[-1]) == ("wine", "sm4") else "cpu"
+    alike = fnmatch.filter(kept, "/".join("*" if part.isdigit() else part for part in parts))
     seconds = max((seconds_of(kept[each]) for each in alike), default=0.0)
     return Task(file, name, device, MARGIN * seconds or FITS.get(table) or LARGE_CLASSES.get(table, 100.0))
 
