@@ -23,7 +23,7 @@ from joblib import Parallel, delayed
 
 import mercer
 from benchmarks.known_kernels import draw, recovered, truths
-from benchmarks.machine import describe
+from benchmarks.machine import circumstances, describe
 
 RESULTS = Path(__file__).parent / "results"
 SEED = 0
@@ -154,7 +154,7 @@ def jobs_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _named(name: str, call: Callable[[], dict[str, Any]]) -> tuple[str, dict[str, Any]]:
     warnings.simplefilter("ignore")
-    return name, call()
+    return name, call() | circumstances()
 
 
 def main() -> None:
@@ -168,12 +168,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "discovery.json")
     parser.add_argument("--reference", type=Path, help="published numbers; default: reference.json beside the data")
     parser.add_argument("--budget", type=float, default=None, help="seconds for the search on a table")
-    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--fresh", action="store_true", help="run again what was run; the rest of the file stays")
     arguments = parser.parse_args()
-    done = json.loads(arguments.out.read_text()) if arguments.out.exists() and not arguments.fresh else {}
+    done = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"results": {}}
+    for result in done["results"].values():  # as long as the file had one date for all
+        result.setdefault("date", done.get("machine", {}).get("date", ""))
     done["machine"] = describe()
-    done.setdefault("results", {})
-    waiting = {name: call for name, call in jobs_of(arguments).items() if name not in done["results"]}
+    known = set() if arguments.fresh else set(done["results"])
+    waiting = {name: call for name, call in jobs_of(arguments).items() if name not in known}
     pool = Parallel(n_jobs=arguments.workers, return_as="generator_unordered")
     for name, result in pool(delayed(_named)(name, call) for name, call in waiting.items()):
         done["results"][name] = result

@@ -4,9 +4,10 @@
                              [--workers 14] [--minutes 9]
 
 Default settings but for the number of steps (printed), one seed, everything tuned inside the training part. What was
-measured is not measured again unless `--fresh`: a run that was stopped, by hand or by `--minutes`, goes on where it
-was. Each fit has one thread, `--workers` of them run at a time; a fit that fails is named and does not stop the others.
-Results and protocol: benchmarks/results/kfo.json and kfo.md.
+measured is not measured again unless it is older than `--older`, or with `--fresh`; all that a run does not measure
+stays in the file. A run that was stopped, by hand or by `--minutes`, goes on where it was. Each fit has one thread,
+`--workers` of them run at a time; a fit that fails is named and does not stop the others. Results and protocol:
+benchmarks/results/kfo.json and kfo.md; every result has its date, machine and state of the code.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,7 +27,8 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.model_selection import train_test_split
 
 import mercer
-from benchmarks.machine import describe
+from benchmarks import nkn
+from benchmarks.machine import NEVER, circumstances, describe, is_kept
 from mercer.kernels import parse
 from mercer.kernels.expression import Expression, contains
 from mercer.kernels.functional import Functional
@@ -295,7 +296,7 @@ def carried_out(name: str, call: Callable[[], dict[str, Any]], until: float) -> 
         return name, None
     warnings.simplefilter("ignore")
     try:
-        return name, call()
+        return name, call() | circumstances()
     except Exception as error:  # one fit of hundreds: the others are worth having
         return name, {"failed": f"{type(error).__name__}: {error}"[:300]}
 
@@ -312,12 +313,20 @@ def in_turn(work: dict[str, Callable[[], dict[str, Any]]], workers: int, until: 
         yield from Parallel(return_as="generator_unordered", batch_size=1)(calls)
 
 
-def written(done: dict[str, Any], path: Path) -> None:
-    """Replace the file in one go: a run that is stopped while writing loses nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(done, indent=1) + "\n")
-    os.replace(beside, path)
+def keep(path: Path, name: str, result: dict[str, Any], machine: dict[str, Any]) -> dict[str, Any]:
+    """Add a result to the file as it is now, and return the file: whatever else it has stays."""
+
+    def change(done: dict[str, Any]) -> None:
+        part, split = name.split("/")[0], name.split("/")[2] if name.count("/") > 1 else "0"
+        apart = int(split) >= CHECKED_FROM  # splits that nothing was chosen by are apart from the others
+        results = done.setdefault("untouched", {}) if apart else done["results"]
+        results[name] = result
+        if name.endswith("/kfo"):  # what was inside the kernel that was found before
+            results.pop(f"{name.removesuffix('kfo')}plain", None)
+        done["machines"][f"{part}, splits from {CHECKED_FROM} on" if apart else part] = machine
+        done["steps"] = STEPS
+
+    return nkn.keep(path, change)
 
 
 def arguments_given() -> argparse.Namespace:
@@ -330,6 +339,7 @@ def arguments_given() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no fit after so many")
     parser.add_argument("--out", type=Path, default=RESULTS / "kfo.json")
     parser.add_argument("--reference", type=Path, help="published numbers; default: reference.json beside the data")
+    parser.add_argument("--older", default="", help="measure again what was measured before this date")
     parser.add_argument("--fresh", action="store_true", help="measure again what was measured")
     arguments = parser.parse_args()
     unknown = set(arguments.part.split(",")) - set(PARTS)
@@ -338,32 +348,29 @@ def arguments_given() -> argparse.Namespace:
     return arguments
 
 
+def choose_work(arguments: argparse.Namespace, done: dict[str, Any]) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Return what is asked for and not there yet, or older than it may be."""
+    if done.get("steps", STEPS) != STEPS:
+        raise SystemExit(f"{arguments.out} was measured with {done['steps']}, not {STEPS}: give another --out")
+    older = NEVER if arguments.fresh else arguments.older
+    known = {n: r for n, r in (done["results"] | done.get("untouched", {})).items() if is_kept(r, older)}
+    return {name: call for name, call in jobs_of(arguments, known).items() if name not in known}
+
+
 def main() -> None:
     until = time.time()
     arguments = arguments_given()
     until += 60.0 * arguments.minutes
-    done = json.loads(arguments.out.read_text()) if arguments.out.exists() and not arguments.fresh else {}
-    if done.get("steps", STEPS) != STEPS:
-        raise SystemExit(
-            f"{arguments.out} was measured with {done['steps']}, not {STEPS}: give --fresh or another --out"
-        )
-    machines, results = done.setdefault("machines", {}), done.setdefault("results", {})
-    done["steps"] = STEPS
+    done = nkn.read(arguments.out)
     machine, failed, left = describe(), 0, 0
-    untouched = done.setdefault("untouched", {})  # splits that nothing was chosen by, apart from the others
-    waiting = {n: call for n, call in jobs_of(arguments, results | untouched).items() if n not in results | untouched}
-    for name, result in in_turn(waiting, arguments.workers, until):
+    for name, result in in_turn(choose_work(arguments, done), arguments.workers, until):
         if result is None:
             left += 1
         elif "failed" in result:
             failed += 1
             print(name, result["failed"], flush=True)
         else:
-            part, split = name.split("/")[0], name.split("/")[2] if name.count("/") > 1 else "0"
-            apart = int(split) >= CHECKED_FROM
-            (untouched if apart else results)[name] = result
-            machines[f"{part}, splits from {CHECKED_FROM} on" if apart else part] = machine
-            written(done, arguments.out)
+            done = keep(arguments.out, name, result, machine)
             print(name, json.dumps(result)[:300], flush=True)
     from benchmarks.kfo_report import write_report
 

@@ -341,6 +341,7 @@ def _others(results: dict[str, Any], published: dict[str, Any]) -> list[str]:
         rows = [
             [name, f"{100 * entry['share']:.4f}", f"{entry['log_density']:.1f}", f"`{entry['kernel']:.60}`"]
             for name, entry in found.items()
+            if isinstance(entry, dict)
         ]
         told += ["## The linear kernel", "",
                  "y = 0.5 x at 41 points of [-1, 1], without noise: the largest error of the posterior mean there, in",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -15,7 +16,7 @@ PACKAGES = ("mercer", "numpy", "scipy", "numba", "torch", "gpytorch", "botorch",
 def describe() -> dict[str, Any]:
     """Return the machine and the versions as plain values."""
     return {
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": now(),
         "processor": processor(),
         "cores": os.cpu_count(),
         "usable cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -26,6 +27,32 @@ def describe() -> dict[str, Any]:
         "versions": {name: _version(name) for name in PACKAGES},
         "load average": load(),
     }
+
+
+NEVER = "9999"  # a date after all others: what is older than that is everything
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def code() -> str:
+    """Name the state of the package: cells of different states are not one measurement, and the report says so."""
+    import mercer
+
+    root = Path(mercer.__file__).parent
+    files = sorted(path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in ("report", "cli"))
+    return hashlib.sha1(b"".join(path.read_bytes() for path in files)).hexdigest()[:8]
+
+
+def circumstances() -> dict[str, str]:
+    """Return what every measurement is kept with: its date, the machine and the state of the code."""
+    return {"date": now(), "machine": f"{processor()}, {os.cpu_count()} cores", "code": code()}
+
+
+def is_kept(found: dict[str, Any], older: str = "") -> bool:
+    """Tell whether a measurement stays: it was made at this date or later."""
+    return bool(found.get("date", "") >= older)
 
 
 def processor() -> str:

@@ -3,14 +3,13 @@
     python -m benchmarks.nkn --data FOLDER [--part random,pca,...] [--only yacht,energy,01] [--splits 1-3]
 
 Default settings everywhere, one seed, nothing chosen by looking at test rows. What was measured is not measured again
-unless `--fresh`; several processes may write to one file. Results and protocol: benchmarks/results/nkn.json and .md.
+unless it is older than `--older`, or with `--fresh`; several processes may write to one file. Results and protocol:
+benchmarks/results/nkn.json and .md.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import hashlib
 import json
 import os
 import time
@@ -27,7 +26,7 @@ import mercer
 from benchmarks import nkn_functions as known
 from benchmarks import nkn_ties as ties
 from benchmarks.discovery import scores
-from benchmarks.machine import describe
+from benchmarks.machine import NEVER, code, describe, is_kept, now
 from mercer.explain.networks import anova_terms
 
 RESULTS = Path(__file__).parent / "results"
@@ -68,7 +67,7 @@ class Bench:
         return model, {
             "seconds": time.perf_counter() - started,
             "cpu_seconds": time.process_time() - worked if self.jobs == 1 else None,  # less, on a busy machine
-            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            "date": now(),
             "rows": len(y),
             "log_evidence": model.log_evidence_,
             "loo": model.loo_,
@@ -88,13 +87,6 @@ def between(text: str) -> list[int]:
     """Read 1-3 or 1,4,5."""
     bounds = [part.split("-") for part in text.split(",")]
     return [number for bound in bounds for number in range(int(bound[0]), int(bound[-1]) + 1)]
-
-
-def code() -> str:
-    """Name the state of the package: cells of different states are not one measurement, and the report says so."""
-    root = Path(mercer.__file__).parent
-    files = sorted(path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in ("report", "cli"))
-    return hashlib.sha1(b"".join(path.read_bytes() for path in files)).hexdigest()[:8]
 
 
 def polynomial(model: mercer.GPRegressor, top: int | None) -> list[str] | None:
@@ -278,7 +270,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=RESULTS / "nkn.json")
     parser.add_argument("--reference", type=Path, help="published numbers; default: reference.json beside the data")
-    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--older", default="", help="measure again what was measured before this date")
+    parser.add_argument("--fresh", action="store_true", help="measure again what was measured")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     place, machine = here(arguments.device)
@@ -286,7 +279,8 @@ def main() -> None:
     keep(path, lambda done: done["machines"].update({place: machine}))
     for part in arguments.part.split(","):
         for name, call in work_of(bench, part).items():
-            if arguments.fresh or name not in read(path)["results"]:
+            kept = read(path)["results"].get(name)
+            if kept is None or not is_kept(kept, NEVER if arguments.fresh else arguments.older):
                 measure(name, call, path)
     from benchmarks.nkn_report import write_report
 

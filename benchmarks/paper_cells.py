@@ -4,15 +4,14 @@
     python -m benchmarks.paper_cells --data FOLDER --cells 'sm/*' --device cuda --out FILE
     python -m benchmarks.paper_cells --merge FILE          # what was measured elsewhere, into papers.json
 
-Cells run in the order of the patterns, and each is kept as it ends. What was measured is not measured again unless
-`--fresh`, so a run can be stopped and continued. Nothing is chosen by looking at test rows. Results:
-benchmarks/results/papers.json; every cell has its date, machine and state of the code.
+Cells run in the order of the patterns, and each is kept as it ends. What was measured is not measured again unless it
+is older than `--older`, or with `--fresh`, so a run can be stopped and continued. Nothing is chosen by looking at test
+rows. Results: benchmarks/results/papers.json; every cell has its date, machine and state of the code.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import fnmatch
 import json
 import os
@@ -34,8 +33,7 @@ import mercer
 from benchmarks import paper_figures as figures
 from benchmarks.discovery import scores
 from benchmarks.kfo import CLASSES, TABLES, TIMED, class_rows, filled, numbers_of
-from benchmarks.machine import processor
-from benchmarks.nkn import code
+from benchmarks.machine import NEVER, circumstances, is_kept
 from benchmarks.splits import pca_split
 from mercer.learners.margin import PAPER_COSTS, cross_validate, make_folds, split_gram
 
@@ -211,11 +209,11 @@ def all_cells(folder: Path, device: str = "cpu") -> Cells:
 
 @dataclass(frozen=True)
 class Limits:
-    """How many cells run at a time, after how many minutes none begins, and whether all are measured again."""
+    """How many cells run at a time, after how many minutes none begins, and how old a measurement may be."""
 
     jobs: int = 1
     minutes: float = float("inf")
-    fresh: bool = False
+    older: str = ""  # what was measured before this date is measured again
 
 
 UNLIMITED = Limits()
@@ -244,9 +242,7 @@ def measure(name: str, call: Callable[[], Found], until: float) -> tuple[str, Fo
     return name, found | {
         "seconds": time.perf_counter() - began,
         "cpu": time.process_time() - worked,
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": f"{processor()}, {os.cpu_count()} cores",
-        "code": code(),
+        **circumstances(),
     }
 
 
@@ -265,7 +261,8 @@ def choose(cells: Cells, patterns: list[str]) -> list[str]:
 def run(patterns: list[str], folder: Path, path: Path, limits: Limits = UNLIMITED, device: str = "cpu") -> int:
     """Run the cells that fit a pattern and are not there yet; return how many could not be run, or had no time."""
     until, left = time.time() + 60.0 * limits.minutes, 0
-    known = set() if limits.fresh or not path.exists() else set(json.loads(path.read_text())["results"])
+    kept = json.loads(path.read_text())["results"] if path.exists() else {}
+    known = {name for name, found in kept.items() if is_kept(found, limits.older)}
     cells = all_cells(folder, device)
     chosen = choose(cells, patterns)
     calls = [delayed(measure)(name, cells[name], until) for name in chosen if name not in known]
@@ -289,7 +286,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell after so many")
     parser.add_argument("--out", type=Path, default=KEPT)
-    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--older", default="", help="measure again what was measured before this date")
+    parser.add_argument("--fresh", action="store_true", help="measure again what was measured")
     arguments = parser.parse_args()
     if arguments.merge:
         if not arguments.merge.is_file():
@@ -299,7 +297,8 @@ def main() -> None:
         return
     if not arguments.cells:
         parser.error("give --cells, such as --cells 'i1/*'")
-    limits = Limits(arguments.jobs, arguments.minutes, arguments.fresh)
+    older = NEVER if arguments.fresh else arguments.older
+    limits = Limits(arguments.jobs, arguments.minutes, older)
     left = run(arguments.cells, arguments.data, arguments.out, limits, arguments.device)
     if left:
         raise SystemExit(f"{left} cells are left, also those that failed; the same command goes on with them")

@@ -5,7 +5,8 @@
     python -m benchmarks.papers --write                # docs/papers.md from what is there
     python -m benchmarks.papers --check                # rows without a file, numbers that differ, what is old
 
-A run says how long it takes, can be stopped, and goes on where it was with the same command.
+A run measures what is missing or older than the code. It says how long it takes, can be stopped, and goes on where it
+was with the same command.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import functools
 import importlib.util
 import json
 import math
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -29,11 +32,13 @@ import numpy as np
 from benchmarks.papers_age import last_change
 from benchmarks.papers_row import PAPERS, Figure, Reading, Row, Source
 from benchmarks.papers_rows import ROWS
+from benchmarks.papers_unchanged import same_commits
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "papers.md"
 NOT_MEASURED = "not measured"
+STOPPED = 130  # the exit code after Ctrl-C
 OLD = re.compile(r" \*\*[^*]*lder than the code\*\* \([^)]*\)\.| \((?:partly )?old\)")
 CORES = {"cores": " cores"}  # what a path that ends so counts
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
@@ -41,9 +46,10 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
 INTRODUCTION = """# The papers, row by row
 
 Every algorithm, table, figure and named kernel of the papers that Mercer is built on: what the paper reports, what
-Mercer gets, and why it differs where it does. `make paper ITEM=nkn-table-1 DATA=FOLDER` runs one row again: it says how
-long that takes, can be stopped, and goes on where it was. `make paper` alone lists the rows. DATA is the folder
-described in [benchmarks](../benchmarks/README.md).
+Mercer gets, and why it differs where it does. `make paper ITEM=nkn-table-1 DATA=FOLDER` measures what a row lacks, or
+has of older code (`OLDER=2027-01-01`: all that is older than that). It says how long that takes, can be stopped, and
+goes on where it was. `make paper` alone lists the rows. DATA is the folder described in
+[benchmarks](../benchmarks/README.md).
 
 Settings as printed have a name: `GrammarSearch.paper()`, `NeuralKernelNetwork.paper()`, `KernelFunctional.paper()` and
 `ChangeSurface.paper()`. Their docstrings name the sections and every deviation.
@@ -51,9 +57,10 @@ Settings as printed have a name: `GrammarSearch.paper()`, `NeuralKernelNetwork.p
 Numbers of Mercer come from files in [benchmarks/results](../benchmarks/results) and from nowhere else: this page is
 written by `python -m benchmarks.papers --write`, and a test compares it with the files. With each row stand the dates,
 the machines and the state of the code that it was measured with, where that was kept; **older than the code** says that
-the part of Mercer it measures does something else since, by git: comments, and code that only moved, do not count.
-Behind a number made of several, such as splits, stands of how many; a dash is not measured. "a picture": the paper
-prints no number.
+the part of Mercer it measures does something else since, by git: comments, code that only moved, and changes before and
+after which a cell of the row is the same to the last digit ([unchanged.json](../benchmarks/results/unchanged.json)) do
+not count. Behind a number made of several, such as splits, stands of how many; a dash is not measured. "a picture": the
+paper prints no number.
 """
 
 
@@ -141,17 +148,22 @@ def texts(source: Source, path: str) -> list[str]:
 
 
 def dates(source: Source) -> list[str]:
-    """Return the dates of a source, the earliest first."""
-    values = find(load(source.file), source.date)
+    """Return the dates of a source, the earliest first; that of the whole file where its results have none."""
+    values = find(load(source.file), source.date) or find(load(source.file), "machine|date")
     found = [DATE.search(" ".join(value) if isinstance(value, list) else str(value)) for value in values]
     return sorted(each[0] for each in found if each is not None)
 
 
+def last_change_of(row: Row, source: Source) -> str:
+    """Return when what a source measures last changed."""
+    parts = source.parts or row.parts
+    return last_change(parts, same=same_commits(source.file, source.cells)) if parts else ""
+
+
 def count_old(row: Row) -> tuple[int, int]:
     """Return how many of a row's measurements are older than the last change of what they measure, and of how many."""
-    changed = last_change(row.parts) if row.parts else ""
-    found = [date for source in row.sources for date in dates(source)]
-    return sum(date < changed for date in found), len(found)
+    found = [(date, last_change_of(row, source)) for source in row.sources for date in dates(source)]
+    return sum(date < changed for date, changed in found), len(found)
 
 
 def age(row: Row) -> str:
@@ -237,24 +249,33 @@ def compare(row: Row, ending: str, better: str) -> str:
 
 
 def circumstances(row: Row) -> str:
-    """Return when, where and with which code a row was measured."""
+    """Return when, where and with which code a row was measured: by file, whatever number of sources it holds."""
     found = []
-    for source in row.sources:
-        days = dates(source)
+    for file in dict.fromkeys(source.file for source in row.sources):
+        sources = [source for source in row.sources if source.file == file and dates(source)]
+        days = sorted(day for source in sources for day in dates(source))
         if not days:
             continue
         when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
-        where = ", ".join(" and ".join(texts(source, path)) + CORES.get(path[-5:], "") for path in source.machine)
-        codes = texts(source, source.code)
+        where = ", ".join(
+            " and ".join(join_texts(sources, paths)) + CORES.get(paths[0][-5:], "")
+            for paths in zip(*(source.machine for source in sources), strict=True)
+        )
+        codes = join_texts(sources, [source.code for source in sources])
         code = f"code {', '.join(codes[:6])}{' and others' if len(codes) > 6 else ''}" if codes else "code not kept"
-        text = f"[{source.file}](../benchmarks/results/{source.file}) {when} UTC, {where}, {code}"
-        found += [text] if text not in found else []
+        found.append(f"[{file}](../benchmarks/results/{file}) {when} UTC, {where}, {code}")
     if not found:
         return f"Mercer: {NOT_MEASURED}."
     old, count = count_old(row)
     share = f"{old} of {count} measurements are older" if 0 < old < count else "Older"
-    note = f" **{share} than the code** ({last_change(row.parts)[:10]})." if old else ""
+    changed = max(last_change_of(row, source) for source in row.sources)
+    note = f" **{share} than the code** ({changed[:10]})." if old else ""
     return f"Mercer: {'; '.join(found)}.{note}"
+
+
+def join_texts(sources: Sequence[Source], paths: Sequence[str]) -> list[str]:
+    """Return the different values at the paths of some sources, in order."""
+    return list(dict.fromkeys(text for each in zip(sources, paths, strict=True) for text in texts(*each)))
 
 
 # ----------------------------------------------------------------------------------------------------------- the check
@@ -321,7 +342,40 @@ def overview() -> str:
     )
 
 
-def run(row: Row, data: str, jobs: int, device: str) -> int:
+def describe_left(row: Row, older: str = "") -> str:
+    """Say how much of a row is missing or old, where its cells are known; else nothing."""
+    from benchmarks.papers_tasks import MODULES, find_tasks
+
+    if any(source.file.removesuffix(".json") not in MODULES for source in row.sources):
+        return ""
+    tasks = list(find_tasks(row, older))
+    old = older or "the code"
+    if not tasks:
+        return f"nothing is missing or older than {old}; OLDER=DATE measures again what was measured before\n"
+    minutes = math.ceil(sum(task.seconds for task in tasks) / 60.0)
+    return f"missing or older than {old}: {len(tasks)} of its measurements, about {minutes} minutes of one core\n"
+
+
+def again(row: Row, module: str, older: str) -> list[str]:
+    """Return the option by which a command measures again what is older than a date, or than the code of the row."""
+    from benchmarks.papers_tasks import MODULES
+
+    dates = [last_change_of(row, each) for each in row.sources if MODULES.get(each.file[:-5]) == module]
+    return ["--older", older or max(dates)] if dates else []
+
+
+def run_command(command: list[str]) -> int | None:
+    """Run a command and return its exit code; None where Ctrl-C ended it, with all that it had begun and no trace."""
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        return None
+
+
+def run(row: Row, data: str, jobs: int, device: str, older: str = "") -> int:
     """Run the commands of a row, and write the page again; return the exit code of the first that failed."""
     if not row.commands:
         print(f"{row.item} has nothing to run: it is {row.library or 'in the library'}")
@@ -331,17 +385,18 @@ def run(row: Row, data: str, jobs: int, device: str) -> int:
             f"{row.item} needs data, and there is no folder {data}: give DATA=FOLDER (benchmarks/README.md)"
         )
     print(f"{row.item}: {row.paper} {row.where}, {row.about}\nexpected from nothing: {row.time}", flush=True)
+    print(describe_left(row, older), end="", flush=True)
     code = 0
     for command in row.commands:
         given = shlex.split(command.format(data=shlex.quote(data), jobs=jobs, device=device))
+        given += again(row, given[2], older)
         print("$", shlex.join(given), flush=True)
-        try:
-            done = subprocess.run([sys.executable, *given[1:]], cwd=ROOT, check=False)
-        except KeyboardInterrupt:
+        ended = run_command([sys.executable, *given[1:]])
+        if ended is None:
             print("stopped: the same command goes on", flush=True)
-            code = code or 130
+            code = code or STOPPED
             break
-        code = code or done.returncode
+        code = code or ended
     load.cache_clear()
     PAGE.write_text(write_page(), encoding="utf-8")
     print(f"{row.item}: {state(row)}; see docs/papers.md#{row.item}")
@@ -354,11 +409,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", default="../shared/data", help="the folder of benchmarks/README.md")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--device", default="cpu", help="of the large tables: cpu or cuda")
+    parser.add_argument("--older", default="", help="measure again what is older than this date, not than the code")
     parser.add_argument("--write", action="store_true", help="write docs/papers.md")
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args(arguments)
     if given.item:
-        raise SystemExit(run(find_row(given.item), str(Path(given.data).resolve()), given.jobs, given.device))
+        data = str(Path(given.data).resolve())
+        raise SystemExit(run(find_row(given.item), data, given.jobs, given.device, given.older))
     if given.write:
         PAGE.write_text(write_page(), encoding="utf-8")
         return

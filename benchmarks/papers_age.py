@@ -1,8 +1,9 @@
 """When a part of the package last changed what it does: what was measured before that is old.
 
 By git, but for what changes nothing: comments, docstrings, imports, and code that a commit moves from one file to
-another as it is. Everything else counts, also a new name: what is not surely the same is a change. A change on a branch
-counts from when it was merged: what was measured in between may have been measured without it.
+another as it is. Everything else counts, also a new name: what is not surely the same is a change, unless a cell that
+was measured before and after it found the same (papers_unchanged.py). A change on a branch counts from when it was
+merged: what was measured in between may have been measured without it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
 
 @functools.cache
-def last_change(parts: tuple[str, ...], root: Path = ROOT) -> str:
-    """Return when some files last changed what they do, as UTC; "" where git does not know."""
+def last_change(parts: tuple[str, ...], root: Path = ROOT, same: frozenset[str] = frozenset()) -> str:
+    """Return when some files last changed what they do, as UTC; "" where git does not know.
+
+    `same`: commits that are known to change nothing.
+    """
     paths, commit = set(parts), "HEAD"
     newest = ("log", "-1", "--first-parent", "--date=format-local:%Y-%m-%d %H:%M", "--format=%H %ad")
     while line := git(root, *newest, commit, "--", *paths):
@@ -31,10 +35,10 @@ def last_change(parts: tuple[str, ...], root: Path = ROOT) -> str:
         touched = {path for path in git(root, "diff", "--name-only", before, found).splitlines() if path[-3:] == ".py"}
         ours, others = paths & touched, touched - paths
         was, now = read(root, before, ours), read(root, found, ours)
-        if was != now:
-            if was - now - read(root, found, others) or now - was - read(root, before, others):
-                return date
-            paths |= others  # where the code was before it was moved
+        gone, came = was - now, now - was
+        if found not in same and (gone - read(root, found, others) or came - read(root, before, others)):
+            return date
+        paths |= {path for path in others if came & read(root, before, [path])}  # where the code was before
         commit = before
     return ""
 

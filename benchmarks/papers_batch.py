@@ -1,13 +1,12 @@
-"""What docs/papers.md lacks, measured on a machine with a GPU and many cores within some minutes.
+"""What docs/papers.md lacks or has of older code, measured on a machine with a GPU and many cores within some minutes.
 
-    python -m benchmarks.papers_batch --data FOLDER --out FOLDER [--seconds 520] [--cpu 12] [--gpu 4]
-                                      [--older "2026-11-18 03:39"]    # networks measured before that, again
+    python -m benchmarks.papers_batch --plan FILE              # what that is, most wanted first; needs git
+    python -m benchmarks.papers_batch --tasks FILE --data FOLDER --out FOLDER [--seconds 520] [--cpu 12] [--gpu 4]
     python -m benchmarks.papers_batch --merge FOLDER           # what it brought, into benchmarks/results
-    python -m benchmarks.papers_batch --list                   # what it would measure
 
 Processes that stay alive take one measurement after the other, the most wanted first, and none that is not expected to
-end in time; each is kept as it ends, in papers.json and nkn.json of the folder. What benchmarks/results has already is
-not measured again. At the end of the time all processes are ended, whatever they do: nothing kept is lost.
+end in time; each is kept as it ends, in papers.json, nkn.json and kfo.json of the folder. At the end of the time all
+processes are ended, whatever they do: nothing kept is lost. Seconds are not measured here, where many share a machine.
 """
 
 from __future__ import annotations
@@ -18,84 +17,25 @@ import multiprocessing
 import sys
 import time
 import traceback
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from benchmarks import nkn, paper_cells
-from benchmarks.kfo import CLASSES
+from benchmarks import kfo, nkn, paper_cells, papers
+from benchmarks.machine import describe
+from benchmarks.papers_tasks import MODULES, Task, find_tasks, kfo_settings
 
 RESULTS = Path(__file__).parent / "results"
-LARGE = ("kin8nm", "power_plant", "naval")
-SMALL_CLASSES = CLASSES[:9]
-# seconds that one is expected to take, with all processes at work
-FITS = {"kin8nm": 35.0, "power_plant": 35.0, "naval": 110.0}
-CELLS = {"bbb": 45.0, "fkl-shared": 30.0, "fkl-separate": 30.0, "shares": 120.0, "alpha-clip": 90.0, "alpha-flip": 90.0,
-         "classes": 100.0, "classes-alpha-clip": 100.0}  # fmt: skip
-LARGE_CLASSES = {"credit": 330.0, "biodeg": 360.0, "contraceptive": 400.0, "car": 400.0}
+TIMED = ("seconds", "shares", "speed")  # kinds of cells whose time is what counts
 
 
-@dataclass(frozen=True)
-class Task:
-    """One measurement: its file, its name there, where it runs, and the seconds it is expected to take."""
-
-    file: str
-    name: str
-    device: str
-    seconds: float
-
-
-def first_tasks() -> list[Task]:
-    """Return what is measured first, the most wanted at the head."""
-    found = [Task("papers", f"sm/{table}", "cuda", 4.0 * FITS[table]) for table in reversed(LARGE)]
-    found += [cell_task(f"fkl-{kind}/airfoil/{split}", "cuda") for split in range(5) for kind in ("shared", "separate")]
-    for split in range(1, 11):  # the three tables grow together
-        found += [Task("nkn", f"random/{table}/{split}/sm4", "cuda", FITS[table]) for table in LARGE]
-    found += [cell_task(name) for name in ("shares/credit", "shares/sonar", "shares/glass")]
-    found += [cell_task(f"bbb/{table}/{split}") for table in paper_cells.NKN_TABLES for split in range(5)]
-    for table in ("yacht", "boston"):
-        found += [cell_task(f"alpha-{way}/{table}/{split}") for split in range(5) for way in ("clip", "flip")]
-    found += [cell_task(f"alpha-clip/airfoil/{split}", seconds=300.0) for split in range(5)]
-    ways = ("classes", "classes-alpha-clip")
-    found += [cell_task(f"{way}/{name}/{split}") for split in range(5) for way in ways for name in SMALL_CLASSES]
-    return found
-
-
-def large_tasks() -> list[Task]:
-    """Return what takes long, and is measured where time is left."""
-    found, ways = [], ("classes", "classes-alpha-clip")
-    for split in range(5):
-        found += [cell_task(f"{way}/{name}/{split}", seconds=s) for name, s in LARGE_CLASSES.items() for way in ways]
-    return found
-
-
-def cell_task(name: str, device: str = "cpu", seconds: float | None = None) -> Task:
-    return Task("papers", name, device, seconds or CELLS[name.split("/")[0]])
-
-
-def read_names(folder: Path, file: str) -> set[str]:
-    """Return what a file of results has."""
-    path = folder / f"{file}.json"
-    return set(json.loads(path.read_text())["results"]) if path.exists() else set()
-
-
-def choose_missing(tasks: Iterable[Task]) -> list[Task]:
-    """Return those that benchmarks/results does not have."""
-    known = {file: read_names(RESULTS, file) for file in ("papers", "nkn")}
-    return [task for task in tasks if task.name not in known[task.file]]
-
-
-def choose_old(before: str) -> list[Task]:
-    """Return the networks on tables that were measured before a date: those of large tables, and the quickest first."""
-    found = []
-    for name, kept in nkn.read(RESULTS / "nkn.json")["results"].items():
-        if name.split("/")[0] in ("random", "pca") and name.endswith("/nkn") and kept["date"] < before:
-            large = name.split("/")[1] in LARGE
-            seconds = 280.0 if large else 1.5 * (kept["cpu_seconds"] or 2.0 * kept["seconds"])
-            found.append(Task("nkn", name, "cuda" if large else "cpu", seconds))
-    return sorted(found, key=lambda task: task.seconds)
+def choose_tasks(only: str) -> list[Task]:
+    """Return each once: those that a row has, of older code, before those it has not; the quickest first."""
+    tasks = (task for row in papers.ROWS for task in find_tasks(row) if task.name.split("/")[0] not in TIMED)
+    found = {(task.file, task.name): task for task in tasks if task.name.startswith(tuple(only.split(",")))}
+    known = {file: papers.load(f"{file}.json")["results"] for file in MODULES}
+    return sorted(found.values(), key=lambda task: (task.name not in known[task.file], task.seconds))
 
 
 # ------------------------------------------------------------------------------------------------------------ running
@@ -106,7 +46,11 @@ def measure(task: Task, folder: Path) -> dict[str, Any]:
     if task.file == "papers":
         call = paper_cells.all_cells(folder, task.device)[task.name]
         return paper_cells.measure(task.name, call, float("inf"))[1] or {"failed": "no time"}
-    part, table, *split, method = task.name.split("/")
+    part, table, *split = task.name.split("/")
+    if task.file == "kfo":
+        call = kfo.jobs_of(kfo_settings(folder, part, table, split[0] if split else "0"), {})[task.name]
+        return kfo.carried_out(task.name, call, float("inf"))[1] or {"failed": "no time"}
+    *split, method = split
     settings = {"data": folder, "jobs": 1, "device": task.device, "kernel": "nkn", "methods": method, "only": table}
     bench = nkn.Bench(argparse.Namespace(**settings, splits="".join(split) or "1"))
     return nkn.table_work(bench, part)[task.name]()
@@ -132,6 +76,8 @@ def keep(out: Path, task: Task, found: dict[str, Any]) -> None:
         paper_cells.keep(out / "failed.json", task.name, found)
     elif task.file == "papers":
         paper_cells.keep(out / "papers.json", task.name, found)
+    elif task.file == "kfo":
+        kfo.keep(out / "kfo.json", task.name, found, describe())
     else:
         nkn.keep(out / "nkn.json", lambda done: done["results"].update({task.name: found}))
 
@@ -189,6 +135,9 @@ def merge(folder: Path) -> None:
     if (folder / "papers.json").exists():
         for name, found in json.loads((folder / "papers.json").read_text())["results"].items():
             paper_cells.keep(RESULTS / "papers.json", name, found)
+    brought = nkn.read(folder / "kfo.json")
+    for name, found in brought["results"].items():
+        kfo.keep(RESULTS / "kfo.json", name, found, brought["machines"][name.split("/")[0]])
     there = nkn.read(folder / "nkn.json")
 
     def add(done: dict[str, Any]) -> None:
@@ -204,22 +153,23 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--merge", type=Path)
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--plan", type=Path, help="write what there is to measure to a file, and measure nothing")
+    parser.add_argument("--tasks", type=Path, help="a file that --plan has written")
     parser.add_argument("--only", default="", help="names that begin so, with commas between")
-    parser.add_argument("--older", default="", help="networks on tables measured before this date are measured again")
     parser.add_argument("--seconds", type=float, default=520.0)
     parser.add_argument("--cpu", type=int, default=12, help="processes without a GPU")
     parser.add_argument("--gpu", type=int, default=4, help="processes that share the GPU; 0: none")
     given = parser.parse_args()
     if given.merge:
         return merge(given.merge)
-    tasks = [*choose_missing(first_tasks()), *choose_old(given.older), *choose_missing(large_tasks())]
-    tasks = [task for task in tasks if task.name.startswith(tuple(given.only.split(",")))]
-    if given.list:
-        print("\n".join(f"{task.device:5} {task.seconds:5.0f} s  {task.name}" for task in tasks))
+    if given.plan:
+        tasks = choose_tasks(given.only)
+        given.plan.write_text(json.dumps([asdict(task) for task in tasks], indent=1) + "\n")
+        print("\n".join(f"{task.device:5} {task.seconds:5.0f} s  {task.file} {task.name}" for task in tasks))
         return None
-    if not given.data or not given.data.is_dir() or not given.out:
-        parser.error("give --data, a folder that exists, and --out")
+    if not given.tasks or not given.data or not given.data.is_dir() or not given.out:
+        parser.error("give --tasks, a file that --plan has written, --data, a folder that exists, and --out")
+    tasks = [Task(**each) for each in json.loads(given.tasks.read_text())]
     if given.gpu:
         place, machine = nkn.here("cuda")
         nkn.keep(given.out / "nkn.json", lambda done: done["machines"].update({place: machine}))

@@ -35,12 +35,21 @@ class Figure:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a row's circumstances lie: dates, machines, and the state of the code where that was kept."""
+    """Where a row's circumstances lie: dates, machines, and the state of the code where that was kept.
+
+    `parts`: the files whose change makes its measurements old, where they are others than the row's.
+    """
 
     file: str
     date: str
     machine: tuple[str, ...]
     code: str = ""
+    parts: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> str:
+        """The pattern of the cells: what stands before the date."""
+        return self.date.split("|")[-2] if "|" in self.date else ""
 
 
 @dataclass(frozen=True)
@@ -75,24 +84,26 @@ GRAMMAR = (
     "src/mercer/learners/racing.py",
     "src/mercer/fitting/starts.py",
 )
-NETWORKS = ("src/mercer/learners/nkn.py", "src/mercer/kernels/network.py", "src/mercer/fitting/starts.py")
+FITS = ("src/mercer/fitting/starts.py", "src/mercer/fitting/minimise.py")  # of a kernel that is given: no learner runs
+NETWORKS = ("src/mercer/learners/nkn.py", "src/mercer/kernels/network.py", *FITS)
 FUNCTIONALS = (
     "src/mercer/learners/kfo.py",
     "src/mercer/learners/kfo_fitter.py",
     "src/mercer/learners/kernel_space.py",
     "src/mercer/learners/bayesian.py",
 )
-CLASSES = (*FUNCTIONALS, "src/mercer/learners/kfo_classes.py", "src/mercer/learners/margin.py")
+MARGINS = ("src/mercer/learners/margin.py", "src/mercer/learners/classes.py")  # SVMs with kernels that are given
+CLASSES = (*FUNCTIONALS, "src/mercer/learners/kfo_classes.py", *MARGINS)
 SURFACES = ("src/mercer/learners/surface.py", "src/mercer/learners/regimes.py")
 KERNELS = ("src/mercer/kernels/leaf.py", "src/mercer/compute/fused_leaves.py")
 BARE = "python -m benchmarks.paper_cells --jobs {jobs} --cells"  # cells that need no data
 CELLS = "python -m benchmarks.paper_cells --data {data} --jobs {jobs} --device {device} --cells"
 
 
-def cells(pattern: str) -> Source:
-    """Return the circumstances of cells of `benchmarks.paper_cells`."""
+def cells(pattern: str, *parts: str, file: str = "papers.json") -> Source:
+    """Return the circumstances of cells of `benchmarks.paper_cells`, or of another file that has them in each cell."""
     path = f"results|{pattern}|"
-    return Source("papers.json", f"{path}date", (f"{path}machine",), f"{path}code")
+    return Source(file, f"{path}date", (f"{path}machine",), f"{path}code", parts)
 
 
 def cell(name: str, value: str, statistic: str = "mean", digits: int = 3) -> Reading:

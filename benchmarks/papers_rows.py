@@ -44,8 +44,9 @@ def recovery_figures() -> tuple[Figure, ...]:
     )
 
 
-def discovery() -> Source:
-    return Source("discovery.json", "machine|date", ("machine|processor", "machine|usable cores"))
+def discovery(part: str, file: str = "discovery.json") -> Source:
+    path = f"results|{part}/*|"
+    return Source(file, f"{path}date", ("machine|processor", "machine|usable cores"), f"{path}code")
 
 
 CKS = (
@@ -101,7 +102,7 @@ CKS = (
         "Table 1",
         "kernels found in 300 rows drawn from known ones",
         recovery_figures(),
-        (Source("recovery.json", "machine|date", ("machine|processor", "machine|usable cores")),),
+        (discovery("recovery", "recovery.json"),),
         (
             "python -m benchmarks.discovery --data {data} --part recovery --jobs {jobs} "
             "--out benchmarks/results/recovery.json",
@@ -118,7 +119,7 @@ CKS = (
         "Lloyd et al. 2014, extrapolation",
         "13 series, the last tenth of x forecast",
         series_figures("extrapolation"),
-        (discovery(),),
+        (discovery("extrapolation"),),
         ("python -m benchmarks.discovery --data {data} --part extrapolation --jobs {jobs}",),
         "25 minutes on 16 cores",
         GRAMMAR,
@@ -131,7 +132,7 @@ CKS = (
         "Lloyd et al. 2014, interpolation",
         "13 series, a random half filled in",
         series_figures("interpolation"),
-        (discovery(),),
+        (discovery("interpolation"),),
         ("python -m benchmarks.discovery --data {data} --part interpolation --jobs {jobs}",),
         "18 minutes on 16 cores",
         GRAMMAR,

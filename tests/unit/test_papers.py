@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import paper_cells, papers, papers_age
+from benchmarks import kfo, paper_cells, papers, papers_age, papers_unchanged
 from benchmarks.functional_kernels import FunctionalKernel
 from benchmarks.papers_row import Figure, Reading
 from benchmarks.papers_rows import ROWS
@@ -63,28 +65,96 @@ def test_a_number_that_differs_from_its_file_is_found(tmp_path: Path) -> None:
     assert any("is not there" in each for each in papers.problems(tmp_path / "nothing.md"))
 
 
+DOUBLE, HALF = "def double(x):\n    return 2 * x\n", "def half(x):\n    return x / 2\n"
+
+
+def commit(folder: Path, day: int, **files: str) -> str:
+    """Write some files, and return the commit, of that day of January."""
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    when = f"2026-01-{day:02d}T12:00:00+0000"
+    who = {f"GIT_{role}_{what}": "a" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    dates = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when, **who}
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "x"]):
+        subprocess.run(["git", *command], cwd=folder, check=True, env={**os.environ, **dates})
+    papers_age.git.cache_clear()
+    return papers_age.git(folder, "rev-parse", "HEAD").strip()
+
+
 def test_comments_and_moves_make_no_measurement_old(tmp_path: Path) -> None:
     """Each commit is a day later than the last; only what changes what a file does counts."""
-    double, half = "def double(x):\n    return 2 * x\n", "def half(x):\n    return x / 2\n"
 
-    def commit(day: int, **files: str) -> str:
-        for name, text in files.items():
-            (tmp_path / f"{name}.py").write_text(text)
-        when = f"2026-01-{day:02d}T12:00:00+0000"
-        who = {f"GIT_{role}_{what}": "a" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-        dates = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when, **who}
-        for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "x"]):
-            subprocess.run(["git", *command], cwd=tmp_path, check=True, env={**os.environ, **dates})
-        papers_age.git.cache_clear()
+    def day_after(day: int, **files: str) -> str:
+        commit(tmp_path, day, **files)
         return papers_age.last_change.__wrapped__(("first.py",), tmp_path)[:10]
 
-    assert commit(1, first=double, second=half) == "2026-01-01"
-    assert commit(2, first=half, second="") == "2026-01-02"  # double is gone
-    assert commit(3, first=f'"""What it is."""\nimport os\n\n{half}    # a comment\n') == "2026-01-02"
-    assert commit(4, second=double) == "2026-01-02"  # another file
-    assert commit(5, first=f"{half}\n\n{double}", second="") == "2026-01-04"  # moved here: as old as it was there
-    assert commit(6, first=half.replace("2", "3") + double) == "2026-01-06"
+    assert day_after(1, first=DOUBLE, second=HALF) == "2026-01-01"
+    assert day_after(2, first=HALF, second="") == "2026-01-02"  # double is gone
+    assert day_after(3, first=f'"""What it is."""\nimport os\n\n{HALF}    # a comment\n') == "2026-01-02"
+    assert day_after(4, second=DOUBLE, third="x = 1\n") == "2026-01-02"  # another file
+    # moved here: as old as it was there, and what else that commit touched is no part of it
+    assert day_after(5, first=f"{HALF}\n\n{DOUBLE}", second="", third="x = 2\n") == "2026-01-04"
+    assert day_after(6, first=HALF.replace("2", "3") + DOUBLE) == "2026-01-06"
     assert papers_age.last_change(("first.py",), tmp_path / "..") == ""  # no repository
+
+
+def test_a_change_before_and_after_which_a_cell_is_the_same_makes_cells_of_its_kind_no_older(tmp_path: Path) -> None:
+    commits = [commit(tmp_path, day, first=text) for day, text in enumerate((DOUBLE, HALF, DOUBLE + HALF), start=1)]
+    found = {"rmse": 0.1 + 0.2, "fits": [{"loo": 1.0}]}
+    run = {"file": "nkn.json", "cell": "random/yacht/1/nkn", "before": commits[0], "after": commits[2]}
+
+    def day_of(after: dict[str, Any], file: str = "nkn.json", pattern: str = "random/*/nkn") -> str:
+        kept = tmp_path / "unchanged.json"
+        kept.write_text(papers.json.dumps({"runs": [{**run, "found": [found, after]}]}))
+        papers_unchanged.read.cache_clear()
+        same = papers_unchanged.same_commits(file, pattern, kept, tmp_path)
+        return papers_age.last_change.__wrapped__(("first.py",), tmp_path, same)[:10]
+
+    assert day_of(found) == "2026-01-01"
+    assert day_of({**found, "rmse": 0.3}) == "2026-01-03"  # another last digit
+    assert day_of(found, file="kfo.json") == "2026-01-03"
+    assert day_of(found, pattern="random/*/se") == "2026-01-03"
+    papers_unchanged.read.cache_clear()
+
+
+def test_times_are_left_out_of_what_is_compared() -> None:
+    found = {"rmse": 1.0, "seconds": 3.0, "kfo": {"cpu_seconds": 2.0, "nll": 5.0}, "folds": [{"date": "x", "a": 1}]}
+    assert papers_unchanged.without_times(found) == {"rmse": 1.0, "kfo": {"nll": 5.0}, "folds": [{"a": 1}]}
+    assert papers_unchanged.command_of("kfo", "linear/line") == ["benchmarks.kfo", "--part", "linear", "--only", "line"]
+    assert "--splits=1" in papers_unchanged.command_of("nkn", "random/yacht/1/se")
+
+
+def test_a_fresh_run_of_one_part_of_functionals_keeps_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--fresh` used to begin with an empty file: classes, tables and times were lost with a run of the waves."""
+    path, old = tmp_path / "kfo.json", "2026-01-01 00:00 UTC"
+    fit = {"error": 0.1, "cv": 0.1, "C": 1.0, "cpu_seconds": 1.0}
+    others = {
+        "classification/wine/0/kfo": {"kfo": fit, "kernel": "SE", "date": old},
+        "classification/wine/0/plain": {"plain": fit, "date": old},
+    }
+    line = {"LIN": {"share": 0.0, "log_density": 1.0, "kernel": "LIN"}}
+    results = {**others, "linear/line": {**line, "date": old}}
+    path.write_text(papers.json.dumps({"machines": {}, "results": results, "steps": kfo.STEPS}))
+    monkeypatch.setattr(kfo, "linear", lambda: {"LIN": {**line["LIN"], "log_density": 2.0}})
+
+    def run(*more: str) -> dict[str, Any]:
+        given = ["--data", str(tmp_path), "--part", "linear", "--out", str(path), *more]
+        monkeypatch.setattr("sys.argv", ["kfo", *given])
+        kfo.main()
+        return dict(papers.json.loads(path.read_text())["results"])
+
+    assert run()["linear/line"]["LIN"]["log_density"] == 1.0  # measured already
+    assert run("--older", "2025")["linear/line"]["LIN"]["log_density"] == 1.0
+    assert run("--older", "2026-01-02")["linear/line"]["LIN"]["log_density"] == 2.0
+    kept = run("--fresh")
+    assert {name: kept[name] for name in others} == others
+    assert kept["linear/line"]["date"] > old
+    assert {"machine", "code"} <= set(kept["linear/line"])
+    # another kernel was found: what was inside the one before is no longer its plain kernel
+    done = kfo.keep(path, "classification/wine/0/kfo", {"kfo": fit, "kernel": "M32"}, {})
+    assert "classification/wine/0/plain" not in done["results"]
 
 
 def test_an_item_that_does_not_exist_lists_those_that_do() -> None:
@@ -111,6 +181,32 @@ def test_a_run_says_how_long_and_goes_on(tmp_path: Path, capsys: pytest.CaptureF
     assert ended.value.code == 0
     with pytest.raises(SystemExit, match="nkn-table-2 needs data, and there is no folder"):
         papers.main(["--item", "nkn-table-2", "--data", str(tmp_path / "nothing")])
+
+
+def test_a_stopped_command_ends_with_all_that_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert papers.run_command([sys.executable, "-c", "raise SystemExit(3)"]) == 3
+    begun: list[subprocess.Popen[bytes]] = []
+
+    class Stopped(subprocess.Popen[bytes]):
+        def wait(self, timeout: float | None = None) -> int:
+            begun.append(self)
+            if len(begun) == 1:
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    monkeypatch.setattr(papers.subprocess, "Popen", Stopped)
+    assert papers.run_command([sys.executable, "-c", "import time; time.sleep(60)"]) is None
+    assert begun[0].returncode == -signal.SIGTERM
+
+
+def test_a_row_says_what_it_lacks_and_measures_what_is_older() -> None:
+    row = next(row for row in ROWS if row.item == "nkn-figure-7")
+    assert "older than 9999: 5 of its measurements, about 1 minutes" in papers.describe_left(row, "9999")
+    assert papers.again(row, "benchmarks.paper_cells", "2027") == ["--older", "2027"]
+    assert papers.again(row, "benchmarks.paper_figures", "2027") == []  # it draws, and keeps no measurement
+    lacking = replace(row, figures=(Figure("as printed", "", Reading("papers.json", "results|i9/*|rmse")),))
+    assert papers.describe_left(lacking, "9999").startswith("nothing is missing")
+    assert papers.describe_left(next(row for row in ROWS if row.item == "skc-search")) == ""
 
 
 def test_a_pca_split_takes_both_ends_and_refuses_few_rows() -> None:

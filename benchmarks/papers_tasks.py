@@ -1,0 +1,78 @@
+"""What a row of docs/papers.md still wants: cells that are missing or of older code, and how long each may take."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import kfo, nkn, paper_cells, papers
+from benchmarks.machine import is_kept
+from benchmarks.papers_row import Row
+
+MODULES = {"papers": "benchmarks.paper_cells", "nkn": "benchmarks.nkn", "kfo": "benchmarks.kfo"}
+LARGE = ("kin8nm", "power_plant", "naval")
+# seconds that one is expected to take where none of its kind was measured
+FITS = {"kin8nm": 280.0, "power_plant": 280.0, "naval": 280.0}
+LARGE_CLASSES = {"credit": 330.0, "biodeg": 360.0, "contraceptive": 400.0, "car": 400.0, "phoneme": 3000.0}
+MARGIN = 1.5  # what is expected, over the longest that was measured
+
+
+@dataclass(frozen=True)
+class Task:
+    """One measurement: its file, its name there, where it runs, and the seconds it is expected to take."""
+
+    file: str
+    name: str
+    device: str
+    seconds: float
+
+
+def all_names(file: str) -> list[str]:
+    """Return the cells that a file of results could have."""
+    if file == "papers":
+        return list(paper_cells.all_cells(Path()))
+    if file == "kfo":
+        return list(kfo.jobs_of(kfo_settings(Path(), ",".join(kfo.PARTS)), {}))
+    tables, methods = (*nkn.TABLES, *nkn.LARGE), ("nkn", "se", "sm4")
+    found = [f"random/{table}/{split}/{method}" for split in range(1, 11) for table in tables for method in methods]
+    found += [f"pca/{table}/{method}" for table in tables for method in methods[:2]]
+    kept = papers.load("nkn.json")["results"]  # the parts that are measured whole
+    return found + [name for name in kept if name.split("/")[0] not in ("random", "pca")]
+
+
+def find_tasks(row: Row, older: str = "") -> Iterator[Task]:
+    """Yield what a row shows and has not, or has of older code, or from before a date."""
+    for source in row.sources:
+        file = source.file.removesuffix(".json")
+        if file not in MODULES:
+            continue
+        kept, limit = papers.load(source.file)["results"], older or papers.last_change_of(row, source)
+        shown = [f.mercer.path.split("|")[1] for f in row.figures if f.mercer and f.mercer.file == source.file]
+        for name in fnmatch.filter(all_names(file), source.cells):
+            wanted = any(fnmatch.fnmatchcase(name, each) for each in shown)
+            if wanted and not (name in kept and is_kept(kept[name], limit)):
+                yield make_task(file, name, kept)
+
+
+def make_task(file: str, name: str, kept: dict[str, Any]) -> Task:
+    """Return a task with the time that cells of its kind took, the longest of them."""
+    parts = name.split("/")
+    table = parts[1] if len(parts) > 1 else ""
+    device = "cuda" if (table in LARGE and parts[0] != "bbb") or (table, parts[-1]) == ("wine", "sm4") else "cpu"
+    alike = fnmatch.filter(kept, "/".join("*" if part.isdigit() else part for part in parts))
+    seconds = max((seconds_of(kept[each]) for each in alike), default=0.0)
+    return Task(file, name, device, MARGIN * seconds or FITS.get(table) or LARGE_CLASSES.get(table, 100.0))
+
+
+def seconds_of(found: dict[str, Any]) -> float:
+    """Return the processor's seconds of a measurement, or those of its methods together."""
+    own = found.get("cpu_seconds") or found.get("cpu") or found.get("seconds") or 0.0
+    return float(own) or sum(each.get("cpu_seconds", 0.0) for each in found.values() if isinstance(each, dict))
+
+
+def kfo_settings(folder: Path, part: str, only: str = "", splits: str = "0-9") -> argparse.Namespace:
+    return argparse.Namespace(data=folder, part=part, only=only, splits=splits)

@@ -1,0 +1,107 @@
+"""Changes of the code that do nothing to what a row measures: one of its cells, before and after, digit by digit.
+
+    python -m benchmarks.papers_unchanged --data FOLDER --before COMMIT --after COMMIT --cells nkn:random/yacht/1/nkn
+
+A measurement is old once a part that it runs has changed (papers_age.py), also where the change only made it quicker
+or tidier. This runs cells of the same kind with the code of both commits, on one machine, and keeps what they found in
+benchmarks/results/unchanged.json. Where all numbers but times are the same, to the last digit, no commit in between
+makes a source of that kind old; where one differs, the entry says so and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import now, processor
+from benchmarks.papers_age import ROOT, git
+
+KEPT = ROOT / "benchmarks" / "results" / "unchanged.json"
+# what may differ between two runs of the same code
+TIMES = {"seconds", "cpu", "cpu_seconds", "date", "machine", "code", "jobs", "cores"}
+
+
+def same_commits(file: str, pattern: str, kept: Path = KEPT, root: Path = ROOT) -> frozenset[str]:
+    """Return the commits that were shown to do nothing to cells of a kind: its pattern in a file of results."""
+    found: set[str] = set()
+    for run in read(kept):
+        if run["file"] == file and fnmatch.fnmatchcase(run["cell"], pattern) and run["found"][0] == run["found"][1]:
+            between = git(root, "log", "--first-parent", "--format=%H", f"{run['before']}..{run['after']}")
+            found.update(between.split())
+    return frozenset(found)
+
+
+@functools.cache
+def read(path: Path) -> tuple[dict[str, Any], ...]:
+    return tuple(json.loads(path.read_text())["runs"]) if path.exists() else ()
+
+
+def without_times(found: Any) -> Any:
+    """Return what a cell found, without what differs from run to run."""
+    if isinstance(found, dict):
+        return {key: without_times(value) for key, value in found.items() if key not in TIMES}
+    return [without_times(each) for each in found] if isinstance(found, list) else found
+
+
+def command_of(file: str, cell: str) -> list[str]:
+    """Return the command that measures a cell, as every state of the benchmarks has it."""
+    if file == "papers":
+        return ["benchmarks.paper_cells", "--cells", cell]
+    part, name, *rest = cell.split("/")
+    splits = [f"--splits={rest[0]}"] if rest and rest[0].isdigit() else []
+    if file == "kfo":
+        return ["benchmarks.kfo", "--part", part, "--only", name, *splits]
+    return ["benchmarks.nkn", "--part", part, "--only", name, *splits, "--methods", rest[-1], "--jobs", "1"]
+
+
+def measure(commit: str, cells: list[tuple[str, str]], data: Path) -> list[Any]:
+    """Return what some cells find with the code of a commit."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree, found = Path(folder) / "tree", []
+        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), commit], cwd=ROOT, check=True)
+        try:
+            paths = os.pathsep.join([str(tree / "src"), str(tree)])
+            environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+            for file, cell in cells:
+                out = Path(folder) / f"{file}.json"
+                command = [sys.executable, "-W", "ignore", "-m", *command_of(file, cell)]
+                command += ["--data", str(data), "--out", str(out)]
+                subprocess.run(command, cwd=tree, check=True, env=environment, stdout=subprocess.DEVNULL)
+                found.append(without_times(json.loads(out.read_text())["results"][cell]))
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=False)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--before", required=True, help="the commit that a change is compared with")
+    parser.add_argument("--after", default="HEAD")
+    parser.add_argument("--cells", nargs="+", required=True, help="a file of results (nkn, kfo, papers) and a cell")
+    given = parser.parse_args()
+    commits = [git(ROOT, "rev-parse", "--verify", f"{each}^{{commit}}").strip() for each in (given.before, given.after)]
+    if "" in commits:
+        parser.error(f"--before {given.before} and --after {given.after}: one of them is no commit")
+    cells = [(file, cell) for file, _, cell in (each.partition(":") for each in given.cells)]
+    both = zip(*(measure(commit, cells, given.data.resolve()) for commit in commits), strict=True)
+    runs = list(read(KEPT))
+    for (file, cell), found in zip(cells, both, strict=True):
+        print(file, cell, "the same" if found[0] == found[1] else f"differs: {json.dumps(found)[:600]}", flush=True)
+        run = {"file": f"{file}.json", "cell": cell, "before": commits[0], "after": commits[1], "found": list(found)}
+        same = {key: run[key] for key in ("file", "cell", "before", "after")}
+        runs = [each for each in runs if any(each[key] != value for key, value in same.items())]
+        runs.append(run | {"date": now(), "machine": processor()})
+    KEPT.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
