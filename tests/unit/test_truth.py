@@ -552,6 +552,16 @@ def test_a_clear_line_through_a_few_rows_is_not_called_noise() -> None:
     assert not {claim.kind for claim in explanation.claims} & {"nothing found yet", "noise alone"}
 
 
+@pytest.mark.parametrize(("offset", "kind"), [(15.0, "slow change"), (-4000.0, "random walk")])
+def test_a_line_whose_slope_wanders_is_no_random_walk(offset: float, kind: str) -> None:
+    """LIN * M12 is a line within the data where its zero is near them; far from it, it is the M12 that is seen."""
+    weeks = pd.DataFrame({"week": np.arange(30.0)})
+    kernel = f"LIN(0, variance=1, offset=fixed({offset})) * M12(0, lengthscale=fixed(600))"
+    model = mercer.GPRegressor(kernel, random_state=0).fit(weeks, 50.0 - np.arange(30.0) + np.tile([1.5, -1.5], 15))
+    (component,) = gather(subject_of(model.fitted_))
+    assert component.kind.name == kind
+
+
 def test_only_doubts_that_there_are_are_given() -> None:
     for size in (0.25, 0.35, 0.45):
         explanation = fit("LIN", MONTHS, size * COUNT / 20.0 + NOISE).explain()
