@@ -270,7 +270,7 @@ def _say_gathered(claim: Claim, vocabulary: Vocabulary) -> str:
     if facts.jump is not None:
         column = next(c for c in vocabulary.columns if c.table_name == facts.kind.columns[0])
         return _say_jump(facts.jump, column) + _say_there(facts.certainty)
-    if facts.likely is not None:
+    if facts.likely is not None and facts.likely.name != facts.kind.name:
         text += _say_likely(facts.likely)
     regimes = [f"regime {regime + 1}" for _, regime in facts.kind.where]
     text += f", in {list_names(regimes)} of a change" if regimes else ""

@@ -313,8 +313,8 @@ def read_digits(name: str, values: NDArray[np.float64], options: KindOptions, ki
             return ReadColumn("date", seconds.array, (written,))
     by_days = bool(words & SERIAL_WORDS) or kind == "date"
     if by_days and np.all((present >= SERIAL[0]) & (present <= SERIAL[1])):
-        days = pd.to_datetime(pd.Series(values), unit="D", origin="1899-12-30").to_numpy("datetime64[us]")
-        return ReadColumn("date", days, (replace(written, kind="dates from day numbers"),))
+        moments = pd.to_datetime(pd.Series(values), unit="D", origin="1899-12-30").to_numpy("datetime64[us]")
+        return ReadColumn("date", moments, (replace(written, kind="dates from day numbers"),))
     steps = np.diff(present)
     counts_up = len(present) >= FEW and bool(np.all(steps == 1)) and present[0] >= 1800 and present[-1] <= 2100
     called = bool(words & YEAR_WORDS) and _within(present, YEARS_BY_NAME)
