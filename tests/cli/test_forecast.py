@@ -175,3 +175,18 @@ def test_hours_are_shown_with_the_hour_and_series_by_the_name_of_their_column(me
     assert "Sat 2024-03-02 00:00:00" in result.out
     assert "place" in result.out
     assert "unique_id" not in result.out
+
+
+def test_bands_below_zero_of_values_above_it_are_noted_with_the_option(mercer: Mercer, tmp_path: Path) -> None:
+    rows = [f"{month:%Y-%m},{40 - place + 3 * (place % 2)}\n"
+            for place, month in enumerate(pd.date_range("2021-01-01", periods=36, freq="MS"))]  # fmt: skip
+    name = table(tmp_path / "tickets.csv", "month,tickets\n" + "".join(rows))
+    words = ("forecast", name, "--target", "tickets", "--horizon", "12", "--json")
+    found = json.loads(mercer(*words).out)
+    lower = pd.DataFrame(found["rows"])[["lower_95", "lower_80", "lower_50"]]
+    assert lower["lower_95"].min() < 0
+    assert (lower.to_numpy() != 0).all()  # none stops at zero beside another that goes on
+    assert any("say --positive" in note for note in found["notes"])
+    found = json.loads(mercer(*words, "--positive").out)
+    assert pd.DataFrame(found["rows"])["lower_95"].min() >= 0
+    assert not any("--positive" in note for note in found["notes"])

@@ -93,6 +93,12 @@ def test_missing_steps_are_natural(quarterly: mercer.Forecaster) -> None:
     assert list(found.index) == list(quarterly.predict(4).index)
 
 
+def test_masked_values_are_missing() -> None:
+    values = np.array([1, 2, 3, -99, 5, 6, 7, 8])
+    masked = mercer.Forecaster().fit(np.ma.masked_equal(values, -99)).predict(2)
+    pd.testing.assert_frame_equal(masked, mercer.Forecaster().fit(np.where(values < 0, np.nan, values)).predict(2))
+
+
 def test_many_series_in_one_table() -> None:
     dates = pd.date_range("2020-01-01", periods=10, freq="YS")
     rows = [(name, date, level + i) for name, level in (("a", 0.0), ("b", 100.0)) for i, date in enumerate(dates)]
@@ -189,8 +195,12 @@ def test_bad_input_costs_a_sentence(quarterly: mercer.Forecaster) -> None:
         mercer.Forecaster().fit([1.0, np.inf, 2.0])
     with pytest.raises(InputError, match="no series with two values"):
         mercer.Forecaster().fit([1.0])
-    with pytest.raises(InputError, match="between 0 and 100"):
-        quarterly.predict(3, levels=(0.95, 120))
+    with pytest.raises(InputError, match="between 1 and 100"):
+        quarterly.predict(3, levels=(95, 120))
+    with pytest.raises(InputError, match=r"write 80, not 0\.8"):
+        quarterly.predict(3, levels=(0.8,))
+    with pytest.raises(InputError, match=r"write 80, not 0\.8"):
+        quarterly.backtest(folds=1, horizon=2, levels=(0.8,))
     with pytest.raises(InputError, match="columns unique_id, ds and y"):
         mercer.Forecaster().fit(pd.DataFrame({"date": [1, 2], "y": [1.0, 2.0]}))
     with pytest.raises(InputError, match="priors must be 'experience'"):
@@ -221,6 +231,18 @@ def test_counts_with_zeros_have_no_bands_below_zero() -> None:
     mixture = Mixture((level,), 30.0, floor=0.0)
     assert_allclose(mixture.below(np.array([[-0.1], [0.0]]))[:, 0], [0.0, 0.5])
     assert_allclose(mixture.quantiles((0.1, 0.5, 0.9))[:2, 0], 0.0, atol=1e-12)
+
+
+def test_bands_that_pass_zero_do_not_stop_there_unless_it_is_a_bound() -> None:
+    root, level = SCALES["root"], SCALES["level"]
+    one = np.ones(1)
+    mixture = Mixture((Part(root, one, 2 * one, 0.6), Part(level, 5 * one, 20 * one, 0.4)), 30.0)
+    found = mixture.quantiles(np.linspace(0.02, 0.5, 25))[:, 0]
+    assert np.all(np.diff(found) > 0)  # no two of them at zero
+    assert found[0] < 0 < found[-1]
+    falling = np.linspace(40.0, 2.0, 24) + np.tile([1.0, -1.0], 12)
+    bounded = mercer.Forecaster(positive=True).fit(falling).predict(12, levels=(50, 80, 95))
+    assert bounded.to_numpy().min() >= 0.0
 
 
 @pytest.mark.parametrize("name", SCALES)

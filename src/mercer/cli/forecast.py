@@ -62,7 +62,7 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
         ).fit(table, causes, progress=count)
         predicted = model.predict(request.horizon, LEVELS, future)
         found = predicted.reset_index()
-    notes = [*terminal.notes, *model.notes_]
+    notes = [*terminal.notes, *model.notes_, *note_bands_below_zero(model, found, request.target)]
     files = {}
     if file is not None:
         write_table(found if request.id is None else found.rename(columns={"unique_id": request.id}), file)
@@ -86,6 +86,14 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
             "elapsed_seconds": elapsed,
         },
     )
+
+
+def note_bands_below_zero(model: Forecaster, found: pd.DataFrame, target: str) -> list[str]:
+    """Say how bands stay above zero, where all values do and bands do not."""
+    above = all((named.series.values > 0).all() for named in model.reading_.many)
+    if not above or not (found["lower_95"] < 0).any():
+        return []
+    return [f"all values of {target} are above zero and some bands pass it; where it cannot, say --positive"]
 
 
 def write_beside(file: Path, model: Forecaster, predicted: pd.DataFrame, request: ForecastRequest) -> dict[str, str]:

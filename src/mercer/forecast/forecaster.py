@@ -140,9 +140,7 @@ class Forecaster(BaseEstimator):
         index (unique_id, ds). X has the known causes of the steps to come: with their dates in the column ds (and
         unique_id), or in order, series by series.
         """
-        for level in levels:
-            if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
-                raise InputError(f"levels are in per cent, between 0 and 100, such as (80, 95), not {level!r:.60}")
+        levels = read_levels(levels)
         shares = [0.5] + [side for level in levels for side in (0.5 - level / 200, 0.5 + level / 200)]
         names = ["mean"] + [f"{side}_{level:g}" for level in levels for side in ("lower", "upper")]
         return self._table(horizon, shares, names, X)
@@ -202,7 +200,7 @@ class Forecaster(BaseEstimator):
         count = read_horizon(horizon)
         if isinstance(folds, bool) or not isinstance(folds, int) or folds < 1:
             raise InputError(f"folds is a number of earlier origins such as 5, not {folds!r:.60}")
-        return run_backtest(self.reading_, self.models_, folds, count, tuple(levels))
+        return run_backtest(self.reading_, self.models_, folds, count, read_levels(levels))
 
     def report(self, path: str | Path, horizon: int = 12, X: Any = None, target: str = "y") -> None:
         """Write one HTML page that needs nothing else: picture, table of what comes, and sentences.
@@ -227,6 +225,16 @@ def read_horizon(horizon: Any) -> int:
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or not 1 <= horizon <= MOST_STEPS:
         raise InputError(f"the horizon is a number of steps from 1 on, such as 12, not {horizon!r:.60}")
     return int(horizon)
+
+
+def read_levels(levels: Sequence[float]) -> tuple[float, ...]:
+    """Read bands in per cent; a share such as 0.8 is refused, as a band of 0.8 % is never meant."""
+    for level in levels:
+        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
+            raise InputError(f"levels are in per cent, between 1 and 100, such as (80, 95), not {level!r:.60}")
+        if level < 1:
+            raise InputError(f"levels are in per cent: write {100 * level:g}, not {level:g}")
+    return tuple(levels)
 
 
 # ------------------------------------------------------------------------------------------------------------ backtest

@@ -131,7 +131,8 @@ def _as_frame(y: Any) -> tuple[pd.DataFrame, bool]:
     if isinstance(y, pd.Series):
         index = y.index.to_timestamp() if isinstance(y.index, pd.PeriodIndex) else y.index
         return pd.DataFrame({"unique_id": ALONE, "ds": index, "y": y.to_numpy()}), False
-    values = np.asarray(y)
+    masked = isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y)  # what is masked is missing
+    values = np.ma.filled(y.astype(float), np.nan) if masked else np.asarray(y)
     if values.ndim != 1:
         raise InputError(f"y is one series: a list, an array of one dimension, a pandas Series or a table with the "
                          f"columns unique_id, ds and y; this has {values.ndim} dimensions")  # fmt: skip
