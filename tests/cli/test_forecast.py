@@ -190,3 +190,59 @@ def test_bands_below_zero_of_values_above_it_are_noted_with_the_option(mercer: M
     found = json.loads(mercer(*words, "--positive").out)
     assert pd.DataFrame(found["rows"])["lower_95"].min() >= 0
     assert not any("--positive" in note for note in found["notes"])
+
+
+def hours(first: str) -> tuple[str, pd.DatetimeIndex]:
+    """Ten days of hours in Berlin, written with the offsets of summer and winter."""
+    times = pd.date_range(first, periods=240, freq="h", tz="Europe/Berlin")
+    values = 20 + 5 * np.sin(np.arange(240) * np.pi / 12) + 0.1 * np.random.default_rng(0).normal(size=240)
+    rows = [f"{time.isoformat()},{value:.2f}\n" for time, value in zip(times, values, strict=True)]
+    return "time,kwh\n" + "".join(rows), times
+
+
+@pytest.mark.parametrize(
+    ("first", "after"), [("2024-03-25", "2024-04-04 01:00:00"), ("2024-10-21", "2024-10-30 23:00:00")]
+)
+@pytest.mark.parametrize("option", [[], ["--time", "time"]])
+def test_hours_across_a_clock_change_are_counted_as_they_pass(
+    mercer: Mercer, tmp_path: Path, first: str, after: str, option: list[str]
+) -> None:
+    text, times = hours(first)
+    name = table(tmp_path / "load.csv", text)
+    result = mercer("forecast", name, "--target", "kwh", "--horizon", "24", "--json", *option)
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert not any("not even" in note for note in found["notes"])
+    assert any("shown by the clock of the last row, UTC+0" in note for note in found["notes"])
+    assert found["rows"][0]["ds"] == after  # by the clock of the last row
+    assert pd.Timestamp(after) == times[-1].tz_localize(None) + pd.Timedelta(hours=1)
+    ahead = 20 + 5 * np.sin(np.arange(240, 264) * np.pi / 12)
+    assert np.allclose([row["mean"] for row in found["rows"]], ahead, atol=0.5)
+
+
+def test_causes_to_come_across_a_clock_change_are_matched_by_elapsed_time(mercer: Mercer, tmp_path: Path) -> None:
+    times = pd.date_range("2024-10-23", periods=96, freq="h", tz="Europe/Berlin")  # until midnight before the change
+    coming = pd.date_range(times[-1] + pd.Timedelta(hours=1), periods=6, freq="h")
+    causes = np.arange(102) % 5 == 2
+    rows = [f"{time.isoformat()},{int(on)},{10 + 8 * on + 0.1 * (place % 3)}\n"
+            for place, (time, on) in enumerate(zip(times, causes[:96], strict=True))]  # fmt: skip
+    later = [f"{time.isoformat()},{int(on)}\n" for time, on in zip(coming, causes[96:], strict=True)]
+    name = table(tmp_path / "load.csv", "time,on,kwh\n" + "".join(rows))
+    future = table(tmp_path / "future.csv", "time,on\n" + "".join(later))
+    words = ("forecast", name, "--target", "kwh", "--horizon", "6", "--time", "time", "--season", "1", "--json")
+    result = mercer(*words, "--causes", "on", "--future", future)
+    assert result.code == 0, result.err
+    assert np.allclose([row["mean"] for row in json.loads(result.out)["rows"]], 10.1 + 8 * causes[96:], atol=0.5)
+
+
+def test_rows_without_a_date_or_an_id_are_left_out_with_a_note(mercer: Mercer, tmp_path: Path) -> None:
+    text = sales(("north", "south"))
+    words = ("--target", "sales", "--horizon", "2", "--id", "store", "--json")
+    whole = json.loads(mercer("forecast", table(tmp_path / "whole.csv", text), *words).out)
+    name = table(tmp_path / "sales.csv", text + "north,,5\nsouth,,7\n,2023-07,9\n")
+    result = mercer("forecast", name, *words)
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert "2 rows have no 'month' and are left out" in found["notes"]
+    assert "1 row has no 'store' and is left out" in found["notes"]
+    assert found["rows"] == whole["rows"]

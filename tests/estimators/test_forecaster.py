@@ -99,6 +99,17 @@ def test_masked_values_are_missing() -> None:
     pd.testing.assert_frame_equal(masked, mercer.Forecaster().fit(np.where(values < 0, np.nan, values)).predict(2))
 
 
+def test_rows_that_are_left_out_are_counted() -> None:
+    rng = np.random.default_rng(0)
+    causes = pd.DataFrame({"price": rng.normal(size=20)})
+    causes.loc[[3, 7], "price"] = np.nan
+    with pytest.warns(DataWarning, match="2 rows have no value of a known cause and are left out"):
+        mercer.Forecaster().fit(rng.normal(size=20), causes)
+    long = pd.DataFrame({"unique_id": ["a"] * 9 + [None], "ds": np.arange(10), "y": rng.normal(size=10)})
+    with pytest.warns(DataWarning, match="1 row has no unique_id and is left out"):
+        assert mercer.Forecaster().fit(long).series_ == ("a",)
+
+
 def test_many_series_in_one_table() -> None:
     dates = pd.date_range("2020-01-01", periods=10, freq="YS")
     rows = [(name, date, level + i) for name, level in (("a", 0.0), ("b", 100.0)) for i, date in enumerate(dates)]

@@ -62,7 +62,7 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
         ).fit(table, causes, progress=count)
         predicted = model.predict(request.horizon, LEVELS, future)
         found = predicted.reset_index()
-    notes = [*terminal.notes, *model.notes_, *note_bands_below_zero(model, found, request.target)]
+    notes = [*terminal.notes, *model.notes_, *note_clock(model), *note_bands_below_zero(model, found, request.target)]
     files = {}
     if file is not None:
         write_table(found if request.id is None else found.rename(columns={"unique_id": request.id}), file)
@@ -86,6 +86,15 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
             "elapsed_seconds": elapsed,
         },
     )
+
+
+def note_clock(model: Forecaster) -> list[str]:
+    """Say by which clock times are shown that were given with offsets from UTC."""
+    offsets = {named.calendar.offset for named in model.reading_.many} - {None}
+    if not offsets:
+        return []
+    clocks = " or ".join(f"UTC{'-' if each < 0 else '+'}{abs(each) // 60:02d}:{abs(each) % 60:02d}" for each in offsets)
+    return [f"steps are counted in elapsed time; times to come are shown by the clock of the last row, {clocks}"]
 
 
 def note_bands_below_zero(model: Forecaster, found: pd.DataFrame, target: str) -> list[str]:
@@ -131,6 +140,7 @@ def read_long(
         if name is not None and name not in frame.columns:
             raise InputError(f"There is no column '{name}'; the columns are {', '.join(map(repr, frame.columns))}.")
     when = request.time or find_time(frame, request)
+    frame = leave_out_unplaced(frame, [name for name in (when, request.id) if name is not None], terminal)
     columns = {"ds": frame[when].to_numpy(), "y": frame[request.target].to_numpy()}
     if request.id is not None:
         columns = {"unique_id": frame[request.id].astype(str).to_numpy(), **columns}
@@ -138,6 +148,18 @@ def read_long(
         raise InputError(f"Some times occur twice: are these many series? Then say --id {ids}.", about="series")
     causes = frame[list(request.causes)] if request.causes else None
     return pd.DataFrame(columns), causes, replace(request, time=when)
+
+
+def leave_out_unplaced(frame: pd.DataFrame, names: list[str], terminal: Terminal) -> pd.DataFrame:
+    """Leave out rows without a time, or without the name of their series, with a note of how many."""
+    for name in names:
+        lacking = frame[name].isna() | (frame[name].astype(str).str.strip() == "")
+        count = int(lacking.sum())
+        if count:
+            rows = "1 row has" if count == 1 else f"{count} rows have"
+            terminal.notes.append(f"{rows} no '{name}' and {'is' if count == 1 else 'are'} left out")
+            frame = frame[~lacking].reset_index(drop=True)
+    return frame
 
 
 def read_steps_to_come(
@@ -171,11 +193,11 @@ def read_steps_to_come(
 
 def find_time(frame: pd.DataFrame, request: ForecastRequest) -> str:
     """Return the only column of dates, or else of numbers, beside target and ids."""
-    from mercer.tables.columns import holds_dates, holds_numbers
+    from mercer.tables.columns import holds_numbers
 
     taken = (request.target, request.id, *request.causes)
     others = [str(name) for name in frame.columns if name not in taken]
-    for holds in (holds_dates, holds_numbers):
+    for holds in (holds_times, holds_numbers):
         able = [name for name in others if holds(frame[name])]
         if len(able) == 1:
             return able[0]
@@ -183,6 +205,18 @@ def find_time(frame: pd.DataFrame, request: ForecastRequest) -> str:
             raise InputError(f"Which column is the time: {', '.join(able)}? Say it with --time.", about="time")
     there = ", ".join(others) or "no others"
     raise InputError(f"No column holds dates or numbers to be the time; there are {there}.", about="time")
+
+
+def holds_times(column: pd.Series) -> bool:
+    """Tell whether a column holds dates; those with the offsets of summer and winter are texts in a table."""
+    from mercer.tables.columns import DateColumn, holds_dates, holds_numbers, recognise
+
+    if holds_dates(column) or holds_numbers(column):
+        return holds_dates(column)
+    try:
+        return isinstance(recognise(column)[0], DateColumn)
+    except InputError:  # neither dates nor categories
+        return False
 
 
 def find_ids(frame: pd.DataFrame, request: ForecastRequest, when: str) -> str | None:

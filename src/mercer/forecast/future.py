@@ -107,8 +107,9 @@ def _read_by_date(dates: pd.Series, values: Array, named: Named, reading: Readin
 
 def count_steps(dates: pd.Series, named: Named, of: str) -> Array:
     """Return dates as places counted in steps from the first row, as the series counts them."""
-    numbers, timeline = read_times(dates.to_numpy(), f"the future table{of}")
     own = named.calendar.timeline
+    times = read_times(dates.to_numpy(), f"the future table{of}", named.calendar.offset)
+    numbers, timeline = times.numbers, times.timeline
     if (own is None) != (timeline is None):
         given, wanted = ("numbers", "dates") if timeline is None else ("dates", "numbers")
         raise InputError(f"the times of the future table{of} are {given}, those of the data are {wanted}")

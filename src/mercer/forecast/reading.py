@@ -63,7 +63,10 @@ def read_series(y: Any, X: Any, season: int | None, country: str | None = None) 
             frame[f"cause {name}"] = read_numbers(table[column], f"column '{name}' of X")
     holidays = () if country is None else _add_holidays(frame, country)
     causes = (*causes, *(each.label for each in holidays))
-    many, left_out, notes = [], [], []
+    many, left_out = [], []
+    notes = _count("no unique_id", frame["unique_id"].isna())
+    if causes:
+        notes += _count("no value of a known cause", frame[[f"cause {each}" for each in causes]].isna().any(axis=1))
     for key, rows in frame.groupby("unique_id", sort=False):
         name = str(key)
         found = _read_one(name, rows, causes, season)
@@ -102,12 +105,12 @@ def _add_holidays(frame: pd.DataFrame, country: str) -> tuple[Holiday, ...]:
     """Add a column for each holiday that the times have."""
     if not isinstance(country, str):
         raise InputError(f"holidays is a country such as 'DE', or None, not {country!r:.60}")
-    numbers, timeline = read_times(frame["ds"].to_numpy(), "y")
-    if timeline is None:
+    read = read_times(frame["ds"].to_numpy(), "y")
+    if read.timeline is None:
         raise InputError("holidays need dates, and the times of the data are numbers")
-    times = pd.DatetimeIndex(timeline.moments(numbers))
-    first = numbers[(frame["unique_id"] == frame["unique_id"].iloc[0]).to_numpy()]
-    kind = make_calendar(np.unique(first), timeline).kind
+    times = pd.DatetimeIndex(read.timeline.moments(read.numbers))
+    first = read.numbers[(frame["unique_id"] == frame["unique_id"].iloc[0]).to_numpy()]
+    kind = make_calendar(replace(read, numbers=np.unique(first))).kind
     days = list_days_of(country, times)
     holidays = find_holidays(days, times, kind)
     for each, column in zip(holidays, mark_days(holidays, days, times, kind).T, strict=True):
@@ -158,13 +161,14 @@ def _read_one(name: str, rows: pd.DataFrame, causes: Sequence[str], season: int 
         raise InputError(f"{called} holds {np.abs(values[there]).max():g}: give such values in a larger unit")
     if there.sum() < 2:
         return None
-    times, timeline = read_times(rows["ds"].to_numpy()[there], called)
+    read = read_times(rows["ds"].to_numpy()[there], called)
+    times = read.numbers
     order = np.argsort(times, kind="stable")
     times, values, known = times[order], values[there][order], known[there][order]
     if (same := np.flatnonzero(np.diff(times) == 0)).size:
         shown = rows["ds"].to_numpy()[there][order][same[0]]
         raise InputError(f"{called} has two values for {show(shown)}: add them up or keep one")
-    calendar = make_calendar(times, timeline)
+    calendar = make_calendar(replace(read, numbers=times))
     length = choose_season(season, calendar, times, called)
     places = (times - times[0]) / calendar.step / length
     centres, spreads = known.mean(axis=0), known.std(axis=0)
@@ -185,6 +189,14 @@ def choose_season(asked: int | None, calendar: Calendar, times: Array, called: s
             f"season={asked} is longer than {called}, which spans {steps:.0f} steps; give a shorter one, or 1"
         )
     return int(asked)
+
+
+def _count(what: str, lacking: pd.Series) -> list[str]:
+    """Say how many rows lack something and are left out; nothing where none does."""
+    count = int(lacking.sum())
+    if not count:
+        return []
+    return [f"1 row has {what} and is left out" if count == 1 else f"{count} rows have {what} and are left out"]
 
 
 def _list(names: Sequence[str], most: int = 5) -> str:
