@@ -164,6 +164,8 @@ def test_words_and_backtest(quarterly: mercer.Forecaster) -> None:
     assert list(found.summary.columns) == ["mae", "mase", "inside_80", "inside_95"]
     assert len(found.table) == 8
     assert found.summary["mase"].mean() < 1.0
+    with pytest.warns(DataWarning, match="3 of 50 folds: of 36 values no more origins, 10 steps apart"):
+        assert quarterly.backtest(folds=50, horizon=10).table["fold"].nunique() == 3
     errors, held = found.plot().axes
     assert_allclose(errors.lines[0].get_ydata(), found.summary["mae"])
     assert_allclose(held.lines[1].get_ydata(), 100 * found.summary["inside_80"])
@@ -190,7 +192,7 @@ def test_of_many_series_those_with_zeros_are_left_out_where_all_must_be_positive
     assert model.predict(3).shape == (3, 5)
     model.save(tmp_path / "f.json")
     assert mercer.load(tmp_path / "f.json").positive is True
-    with pytest.raises(InputError, match="positive=True is for values above zero, and series 'zero' has 0"):
+    with pytest.raises(InputError, match="positive is for values above zero, and series 'zero' has 0"):
         mercer.Forecaster(positive=True).fit(long[long["unique_id"] == "zero"])
 
 
@@ -198,7 +200,7 @@ def test_bad_input_costs_a_sentence(quarterly: mercer.Forecaster) -> None:
     dates = pd.to_datetime(["2020-01-01", "2020-02-01", "2020-02-01"])
     with pytest.raises(InputError, match="two values for 2020-02-01"):
         mercer.Forecaster().fit(pd.Series([1.0, 2.0, 3.0], index=dates))
-    with pytest.raises(InputError, match="season=24 is longer than y, which spans 10 steps"):
+    with pytest.raises(InputError, match="a season of 24 is longer than y, which spans 10 steps"):
         mercer.Forecaster(season=24).fit(np.arange(10.0))
     with pytest.raises(InputError, match="must hold numbers"):
         mercer.Forecaster().fit(["a", "b", "c"])

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 LEVELS = (50, 80, 95)
 SHOWN = 24  # rows in the terminal: two years of months
 DIGITS, MOST_DIGITS = 4, 12  # of a number: more where bands are narrow beside their level, up to where rounding begins
-PAGE, PICTURE, FINDINGS = "report.html", "forecast.png", "{stem}-findings{suffix}"
+# Beside the table and named after it, so that tables in one folder keep their own.
+PAGE, PICTURE, FINDINGS = "{stem}-report.html", "{stem}-forecast.png", "{stem}-findings{suffix}"
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def write_beside(file: Path, model: Forecaster, predicted: pd.DataFrame, request
 
     forecasts = Forecasts(model, look_ahead(model, predicted), request.target, request.time or "ds")
     findings = forecasts.findings() if len(forecasts.outlooks) > 1 else None
-    page, picture = file.with_name(PAGE), file.with_name(PICTURE)
+    page, picture = (file.with_name(name.format(stem=file.stem)) for name in (PAGE, PICTURE))
     write_page(forecasts, page, findings)
     write_picture(forecasts, picture, findings)
     files = {"report": str(page), "picture": str(picture)}
@@ -126,8 +127,8 @@ def write_beside(file: Path, model: Forecaster, predicted: pd.DataFrame, request
 
 def read_long(
     request: ForecastRequest, terminal: Terminal
-) -> tuple[pd.DataFrame, pd.DataFrame | None, ForecastRequest]:
-    """Return unique_id (where ids were named), ds and y; the known causes; the request with its column of times."""
+) -> tuple[pd.DataFrame | pd.Series, pd.DataFrame | None, ForecastRequest]:
+    """Return a series, or unique_id, ds and y where ids were named; known causes; the request with its times."""
     import pandas as pd
 
     from mercer.tables import ReadOptions, read
@@ -140,14 +141,17 @@ def read_long(
         if name is not None and name not in frame.columns:
             raise InputError(f"There is no column '{name}'; the columns are {', '.join(map(repr, frame.columns))}.")
     when = request.time or find_time(frame, request)
+    refuse_other_times(frame[when])
     frame = leave_out_unplaced(frame, [name for name in (when, request.id) if name is not None], terminal)
-    columns = {"ds": frame[when].to_numpy(), "y": frame[request.target].to_numpy()}
-    if request.id is not None:
-        columns = {"unique_id": frame[request.id].astype(str).to_numpy(), **columns}
-    elif (ids := find_ids(frame, request, when)) is not None:
-        raise InputError(f"Some times occur twice: are these many series? Then say --id {ids}.", about="series")
+    times, values = frame[when].to_numpy(), frame[request.target].to_numpy()
     causes = frame[list(request.causes)] if request.causes else None
-    return pd.DataFrame(columns), causes, replace(request, time=when)
+    request = replace(request, time=when)
+    if request.id is not None:
+        ids = frame[request.id].astype(str).to_numpy()
+        return pd.DataFrame({"unique_id": ids, "ds": times, "y": values}), causes, request
+    if (found := find_ids(frame, request, when)) is not None:
+        raise InputError(f"Some times occur twice: are these many series? Then say --id {found}.", about="series")
+    return pd.Series(values, index=times, name=request.target), causes, request
 
 
 def leave_out_unplaced(frame: pd.DataFrame, names: list[str], terminal: Terminal) -> pd.DataFrame:
@@ -163,7 +167,7 @@ def leave_out_unplaced(frame: pd.DataFrame, names: list[str], terminal: Terminal
 
 
 def read_steps_to_come(
-    request: ForecastRequest, table: pd.DataFrame, causes: pd.DataFrame | None
+    request: ForecastRequest, table: pd.DataFrame | pd.Series, causes: pd.DataFrame | None
 ) -> pd.DataFrame | None:
     """Read the table of known causes to come, and see that it fits, before the long work."""
     if causes is None or request.future is None:
@@ -217,6 +221,23 @@ def holds_times(column: pd.Series) -> bool:
         return isinstance(recognise(column)[0], DateColumn)
     except InputError:  # neither dates nor categories
         return False
+
+
+def refuse_other_times(column: pd.Series) -> None:
+    """Refuse a column of times that holds neither dates nor numbers, with the first that is none."""
+    from mercer.tables.columns import holds_numbers
+    from mercer.tables.dates import parse_dates
+
+    if holds_numbers(column) or holds_times(column):
+        return
+    texts = column.dropna().astype(str)
+    unread = texts[[str(moment) == "NaT" for moment in parse_dates(texts.to_numpy(dtype=object), day_first=False).wall]]
+    shown = (unread if len(unread) else texts).iloc[0]
+    raise InputError(
+        f"Column '{column.name}' holds {shown!r:.60}, which is no date; write dates as 2024-01-31 (or 2024-01), "
+        "or name another column with --time.",
+        about="time",
+    )
 
 
 def find_ids(frame: pd.DataFrame, request: ForecastRequest, when: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import InputError
+from mercer.errors import DataWarning, InputError
 from mercer.explain.explanation import Explanation
 from mercer.fitting.starts import LearnedPrior
 from mercer.forecast.effects import Effect, find_effects
@@ -223,7 +224,7 @@ class Forecaster(BaseEstimator):
 def read_horizon(horizon: Any) -> int:
     """Read a number of steps."""
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or not 1 <= horizon <= MOST_STEPS:
-        raise InputError(f"the horizon is a number of steps from 1 on, such as 12, not {horizon!r:.60}")
+        raise InputError(f"the horizon is a number of steps from 1 to {MOST_STEPS}, such as 12, not {horizon!r:.60}")
     return int(horizon)
 
 
@@ -271,12 +272,14 @@ def run_backtest(
 ) -> Backtest:
     """Fit to what was known at each origin, and compare."""
     rows: list[dict[str, Any]] = []
+    least = 0
     for named in reading.many:
         series, experience = named.series, models[named.name].experience
         naive = naive_error(series.values, int(series.season))
         for fold in range(folds, 0, -1):
             count = len(series.values) - fold * horizon
-            if count < max(4, math.ceil(1.5 * series.season) if series.season > 1 else 0):
+            least = max(4, math.ceil(1.5 * series.season) if series.season > 1 else 0)
+            if count < least:
                 continue
             before = fit_series(series.until(count), experience)
             after = slice(count, count + horizon)
@@ -297,6 +300,15 @@ def run_backtest(
             f"no series is long enough for {folds} folds of {horizon} steps: ask for fewer or shorter ones"
         )
     table = pd.DataFrame(rows)
+    there = table["fold"].nunique()
+    if there < folds:
+        longest = max(len(named.series.values) for named in reading.many)
+        warnings.warn(
+            f"{there} of {folds} folds: of {longest} values no more origins, {horizon} steps apart, leave the {least} "
+            "before them that a fit needs",
+            DataWarning,
+            stacklevel=3,
+        )
     return Backtest(table.drop(columns="scale"), _summarise(table, levels))
 
 

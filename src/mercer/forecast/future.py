@@ -51,7 +51,7 @@ def read_given(X: Any, reading: Reading, horizon: int) -> list[Array] | None:
     missing = [name for name in needed if name not in table.columns]
     if missing:
         raise InputError(f"X lacks the column {missing[0]!r}, which the series were fitted with")
-    values = np.column_stack([read_numbers(table[name], f"column '{name}' of X") for name in causes])
+    values = np.column_stack([read_numbers(table[name], f"column '{name}' of the future table") for name in causes])
     if "ds" not in table.columns:
         return _read_in_order(values, reading, horizon)
     if not reading.long:
@@ -123,6 +123,5 @@ def _check_known(values: Array, named: Named, reading: Reading) -> None:
     if len(lacking):
         step, column = lacking[0]
         of = f" of series '{named.name}'" if named.name else ""
-        raise InputError(
-            f"X lacks a value of {reading.causes[column]!r} at step {step + 1}{of}: give one for every step"
-        )
+        name = reading.causes[column]
+        raise InputError(f"the future table lacks a value of {name!r} at step {step + 1}{of}: give one for every step")
