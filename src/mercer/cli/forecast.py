@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 LEVELS = (50, 80, 95)
 SHOWN = 24  # rows in the terminal: two years of months
 DIGITS, MOST_DIGITS = 4, 12  # of a number: more where bands are narrow beside their level, up to where rounding begins
-# Beside the table and named after it, so that tables in one folder keep their own.
-PAGE, PICTURE, FINDINGS = "{stem}-report.html", "{stem}-forecast.png", "{stem}-findings{suffix}"
+PAGE, PICTURE, FINDINGS = "report.html", "forecast.png", "{stem}-findings{suffix}"
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,8 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
     if file is not None:
         write_table(found if request.id is None else found.rename(columns={"unique_id": request.id}), file)
         with terminal.working("writing the page"):
-            files = {"forecast": str(request.out), **write_beside(file, model, predicted, request)}
+            beside = write_beside(file, model, predicted, request, prefix=f"{file.stem}-")
+            files = {"forecast": str(request.out), **beside}
     elapsed = time.perf_counter() - started
     kind = model.reading_.many[0].calendar.kind
     lines = [say(model, found, request), "", show(found.rename(columns={"unique_id": request.id}), kind)]
@@ -91,7 +91,8 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
 
 def note_clock(model: Forecaster) -> list[str]:
     """Say by which clock times are shown that were given with offsets from UTC."""
-    offsets = {named.calendar.offset for named in model.reading_.many} - {None}
+    found = (named.calendar.offset for named in model.reading_.many)
+    offsets = sorted({offset for offset in found if offset is not None})
     if not offsets:
         return []
     clocks = " or ".join(f"UTC{'-' if each < 0 else '+'}{abs(each) // 60:02d}:{abs(each) % 60:02d}" for each in offsets)
@@ -106,14 +107,19 @@ def note_bands_below_zero(model: Forecaster, found: pd.DataFrame, target: str) -
     return [f"all values of {target} are above zero and some bands pass it; where it cannot, say --positive"]
 
 
-def write_beside(file: Path, model: Forecaster, predicted: pd.DataFrame, request: ForecastRequest) -> dict[str, str]:
-    """Write the page, the picture and of many series the findings into the table's folder; return their places."""
+def write_beside(
+    file: Path, model: Forecaster, predicted: pd.DataFrame, request: ForecastRequest, prefix: str = ""
+) -> dict[str, str]:
+    """Write the page, the picture and of many series the findings into the table's folder; return their places.
+
+    A prefix after the table lets tables in one folder keep their own page and picture.
+    """
     from mercer.forecast.findings import look_ahead, tabulate
     from mercer.forecast.page import Forecasts, write_page, write_picture
 
     forecasts = Forecasts(model, look_ahead(model, predicted), request.target, request.time or "ds")
     findings = forecasts.findings() if len(forecasts.outlooks) > 1 else None
-    page, picture = (file.with_name(name.format(stem=file.stem)) for name in (PAGE, PICTURE))
+    page, picture = (file.with_name(prefix + name) for name in (PAGE, PICTURE))
     write_page(forecasts, page, findings)
     write_picture(forecasts, picture, findings)
     files = {"report": str(page), "picture": str(picture)}

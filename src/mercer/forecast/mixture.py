@@ -57,4 +57,4 @@ class Mixture:
             middle = 0.5 * (low + high)
             under = free.below(middle) < asked
             low, high = np.where(under, middle, low), np.where(under, high, middle)
-        return np.maximum(0.5 * (low + high), self.floor)
+        return np.asarray(np.maximum(0.5 * (low + high), self.floor))
