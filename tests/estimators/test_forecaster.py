@@ -110,6 +110,21 @@ def test_rows_that_are_left_out_are_counted() -> None:
         assert mercer.Forecaster().fit(long).series_ == ("a",)
 
 
+@pytest.mark.parametrize("first", ["2024-03-28", "2024-10-24"])
+def test_hours_of_a_time_zone_go_on_across_a_clock_change(first: str, tmp_path: Path) -> None:
+    times = pd.date_range(first, periods=96, freq="h", tz="Europe/Berlin")
+    series = pd.Series(10 + np.sin(np.arange(96) * np.pi / 12), index=times)
+    model = mercer.Forecaster().fit(series)
+    assert model.notes_ == ()
+    found = model.predict(2)
+    assert list(found.index) == list(times[-1].tz_localize(None) + pd.to_timedelta([1, 2], "h"))
+    model.save(tmp_path / "hours.mercer")
+    kept = mercer.load(tmp_path / "hours.mercer")
+    assert kept.reading_.many[0].calendar.offset == times[-1].utcoffset().total_seconds() / 60
+    days = pd.Series(np.arange(20.0), index=pd.date_range(first, periods=20, tz="Europe/Berlin"))  # by midnights
+    assert mercer.Forecaster().fit(days).predict(1).index[0] == pd.Timestamp(first) + pd.Timedelta(days=20)
+
+
 def test_many_series_in_one_table() -> None:
     dates = pd.date_range("2020-01-01", periods=10, freq="YS")
     rows = [(name, date, level + i) for name, level in (("a", 0.0), ("b", 100.0)) for i, date in enumerate(dates)]
