@@ -42,7 +42,7 @@ RESULTS = Path(__file__).parent / "results"
 RUNS = RESULTS / "truth-runs"
 BUDGET = 20.0  # seconds of search for each set
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-QUICK_OF_EACH = {"classes": 1, "grid": 2, "counts": 3}  # sets of a family; two of those not named: 60 with those seen
+QUICK_OF_EACH = {"classes": 1}  # sets of a family; two of those not named: 60 with those seen
 DIGITS = 7
 PATIENCE = 60  # times the budget: then a run is given up
 

@@ -115,6 +115,11 @@ def no_doubtful_ticks(case: Case) -> Iterator[tuple[bool, str]]:
         yield not (check["clear"] and check["p_value"] < 0.05), f"{check['name']}: p = {check['p_value']:.2g}"
 
 
+def noise_is_not_explained(case: Case) -> Iterator[tuple[bool, str]]:
+    said, true = float(case.explanation["noise_std"]), case.noise
+    yield said >= true / 1.5, f"noise of {said:.3g} is said, {true:.3g} is true"
+
+
 def interaction_is_found(case: Case) -> Iterator[tuple[bool, str]]:
     yield not case.of_kind("no interaction"), "temp and speed act together"
 
@@ -257,6 +262,13 @@ def category_left_out(name: str, rng: Generator) -> KnownSet:
     return make_table(name, FAMILY, frame, 240, parts, rng)
 
 
+def digits(name: str, rng: Generator) -> KnownSet:
+    """150 rows of pure noise beside numbers written to four digits: on so fine a grid any period fits something."""
+    frame = pd.DataFrame({each: np.round(rng.normal(size=150 + FRESH), 4) for each in ("dose", "load", "flow", "age")})
+    frame = frame.assign(site=rng.choice(["north", "south"], len(frame)))
+    return make_table(name, FAMILY, frame, 150, [], rng)
+
+
 SEEN: dict[str, tuple[Maker, tuple[Expectation, ...]]] = {
     "seen-trend-and-none": (trend_and_none, (trend_is_not_denied, nothing_is_unnamed)),
     "seen-trend-unfinished": (trend_unfinished, (trend_is_not_denied,)),
@@ -272,6 +284,7 @@ SEEN: dict[str, tuple[Maker, tuple[Expectation, ...]]] = {
     "seen-tick": (tick, (no_doubtful_ticks,)),
     "seen-shares": (shares, (shares_stay_below_one,)),
     "seen-hours": (hours, (unit_is_hours,)),
+    "seen-digits": (digits, (noise_is_not_explained,)),
     "seen-category-left-out": (category_left_out, (nothing_is_unnamed, noise_is_small, interaction_is_found)),
 }
 

@@ -30,11 +30,11 @@ def test_the_next_months_are_shown_and_written(mercer: Mercer, tmp_path: Path) -
     new = pd.read_csv("next.csv")
     assert list(new["ds"]) == ["2023-07-01", "2023-08-01", "2023-09-01"]
     assert {"mean", "lower_50", "upper_95"} <= set(new.columns)
-    page = Path("report.html").read_text(encoding="utf-8")
+    page = Path("next-report.html").read_text(encoding="utf-8")
     assert "What comes next in sales?" in page
     assert "September 2023" in page
     assert "function of month" in page  # the column of times as the user calls it
-    assert Path("forecast.png").stat().st_size > 10_000
+    assert Path("next-forecast.png").stat().st_size > 10_000
 
 
 def test_many_series_by_id(mercer: Mercer, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_many_series_by_id(mercer: Mercer, tmp_path: Path) -> None:
     assert "left out" in result.out
     new = pd.read_csv("next.csv")
     assert list(new["store"]) == ["north", "north", "south", "south"]
-    assert "sales in 2 series" in Path("report.html").read_text(encoding="utf-8")
+    assert "sales in 2 series" in Path("next-report.html").read_text(encoding="utf-8")
     findings = pd.read_csv("next-findings.csv")
     assert list(findings["store"]) == ["north", "south"]
     assert list(findings["mean"]) == list(new["mean"][1::2])
@@ -58,7 +58,10 @@ def test_many_series_without_an_id_are_asked_about(mercer: Mercer, tmp_path: Pat
     assert "say --id store" in result.err
     twice = table(tmp_path / "twice.csv", "month,sales\n2021-01,1\n2021-01,2\n2021-02,3\n")
     result = mercer("forecast", twice, "--target", "sales", "--horizon", "2")
-    assert "two values for 2021-01-01" in result.err
+    assert "sales has two values for 2021-01-01" in result.err
+    zero = table(tmp_path / "zero.csv", "month,sales\n2021-01,1\n2021-02,0\n2021-03,3\n")
+    result = mercer("forecast", zero, "--target", "sales", "--horizon", "2", "--positive")
+    assert "positive is for values above zero, and sales has 0" in result.err
 
 
 def promoted() -> str:
@@ -79,7 +82,7 @@ def test_known_causes_of_the_steps_to_come(mercer: Mercer, tmp_path: Path) -> No
     assert "cause   promotion: " in result.out
     assert " % higher (95 % between " in result.out
     assert np.allclose(pd.read_csv("next.csv")["mean"], [100, 130, 100], atol=4)
-    assert "What known causes do" in Path("report.html").read_text(encoding="utf-8")
+    assert "What known causes do" in Path("next-report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -107,8 +110,10 @@ def test_a_future_table_that_does_not_fit(mercer: Mercer, tmp_path: Path, future
         (["--horizon", "0"], "the horizon is a number of steps"),
         (["--horizon", "-3"], "the horizon is a number of steps"),
         (["--horizon", "two"], "the horizon is a number of steps from 1 on, such as 12, not 'two'"),
+        (["--horizon", "100000000"], "a number of steps from 1 to 100000, such as 12"),
+        (["--horizon", "2", "--time", "store"], "Column 'store' holds 'north', which is no date"),
         (["--horizon", "2", "--id", "shop"], "There is no column 'shop'"),
-        (["--horizon", "2", "--season", "90"], "season=90 is longer than"),
+        (["--horizon", "2", "--season", "90"], "a season of 90 is longer than sales, which spans 30 steps"),
         (["--horizon", "2", "--out", "next.txt"], "must end in .csv or .parquet"),
     ],
 )
@@ -175,3 +180,93 @@ def test_hours_are_shown_with_the_hour_and_series_by_the_name_of_their_column(me
     assert "Sat 2024-03-02 00:00:00" in result.out
     assert "place" in result.out
     assert "unique_id" not in result.out
+
+
+def test_bands_below_zero_of_values_above_it_are_noted_with_the_option(mercer: Mercer, tmp_path: Path) -> None:
+    rows = [f"{month:%Y-%m},{40 - place + 3 * (place % 2)}\n"
+            for place, month in enumerate(pd.date_range("2021-01-01", periods=36, freq="MS"))]  # fmt: skip
+    name = table(tmp_path / "tickets.csv", "month,tickets\n" + "".join(rows))
+    words = ("forecast", name, "--target", "tickets", "--horizon", "12", "--json")
+    found = json.loads(mercer(*words).out)
+    lower = pd.DataFrame(found["rows"])[["lower_95", "lower_80", "lower_50"]]
+    assert lower["lower_95"].min() < 0
+    assert (lower.to_numpy() != 0).all()  # none stops at zero beside another that goes on
+    assert any("say --positive" in note for note in found["notes"])
+    found = json.loads(mercer(*words, "--positive").out)
+    assert pd.DataFrame(found["rows"])["lower_95"].min() >= 0
+    assert not any("--positive" in note for note in found["notes"])
+
+
+def hours(first: str) -> tuple[str, pd.DatetimeIndex]:
+    """Ten days of hours in Berlin, written with the offsets of summer and winter."""
+    times = pd.date_range(first, periods=240, freq="h", tz="Europe/Berlin")
+    values = 20 + 5 * np.sin(np.arange(240) * np.pi / 12) + 0.1 * np.random.default_rng(0).normal(size=240)
+    rows = [f"{time.isoformat()},{value:.2f}\n" for time, value in zip(times, values, strict=True)]
+    return "time,kwh\n" + "".join(rows), times
+
+
+@pytest.mark.parametrize(
+    ("first", "after"), [("2024-03-25", "2024-04-04 01:00:00"), ("2024-10-21", "2024-10-30 23:00:00")]
+)
+@pytest.mark.parametrize("option", [[], ["--time", "time"]])
+def test_hours_across_a_clock_change_are_counted_as_they_pass(
+    mercer: Mercer, tmp_path: Path, first: str, after: str, option: list[str]
+) -> None:
+    text, times = hours(first)
+    name = table(tmp_path / "load.csv", text)
+    result = mercer("forecast", name, "--target", "kwh", "--horizon", "24", "--json", *option)
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert not any("not even" in note for note in found["notes"])
+    assert any("shown by the clock of the last row, UTC+0" in note for note in found["notes"])
+    assert found["rows"][0]["ds"] == after  # by the clock of the last row
+    assert pd.Timestamp(after) == times[-1].tz_localize(None) + pd.Timedelta(hours=1)
+    ahead = 20 + 5 * np.sin(np.arange(240, 264) * np.pi / 12)
+    assert np.allclose([row["mean"] for row in found["rows"]], ahead, atol=0.5)
+
+
+def test_causes_to_come_across_a_clock_change_are_matched_by_elapsed_time(mercer: Mercer, tmp_path: Path) -> None:
+    times = pd.date_range("2024-10-23", periods=96, freq="h", tz="Europe/Berlin")  # until midnight before the change
+    coming = pd.date_range(times[-1] + pd.Timedelta(hours=1), periods=6, freq="h")
+    causes = np.arange(102) % 5 == 2
+    rows = [f"{time.isoformat()},{int(on)},{10 + 8 * on + 0.1 * (place % 3)}\n"
+            for place, (time, on) in enumerate(zip(times, causes[:96], strict=True))]  # fmt: skip
+    later = [f"{time.isoformat()},{int(on)}\n" for time, on in zip(coming, causes[96:], strict=True)]
+    name = table(tmp_path / "load.csv", "time,on,kwh\n" + "".join(rows))
+    future = table(tmp_path / "future.csv", "time,on\n" + "".join(later))
+    words = ("forecast", name, "--target", "kwh", "--horizon", "6", "--time", "time", "--season", "1", "--json")
+    result = mercer(*words, "--causes", "on", "--future", future)
+    assert result.code == 0, result.err
+    assert np.allclose([row["mean"] for row in json.loads(result.out)["rows"]], 10.1 + 8 * causes[96:], atol=0.5)
+
+
+def test_rows_without_a_date_or_an_id_are_left_out_with_a_note(mercer: Mercer, tmp_path: Path) -> None:
+    text = sales(("north", "south"))
+    words = ("--target", "sales", "--horizon", "2", "--id", "store", "--json")
+    whole = json.loads(mercer("forecast", table(tmp_path / "whole.csv", text), *words).out)
+    name = table(tmp_path / "sales.csv", text + "north,,5\nsouth,,7\n,2023-07,9\n")
+    result = mercer("forecast", name, *words)
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert "2 rows have no 'month' and are left out" in found["notes"]
+    assert "1 row has no 'store' and is left out" in found["notes"]
+    assert found["rows"] == whole["rows"]
+
+
+def test_two_tables_in_one_folder_keep_their_own_pages(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "sales.csv", sales())
+    for horizon, out in (("2", "a.csv"), ("5", "b.csv")):
+        assert mercer("forecast", name, "--target", "sales", "--horizon", horizon, "--out", out).code == 0
+    pages = [Path(f"{stem}-report.html").read_text(encoding="utf-8") for stem in ("a", "b")]
+    assert ["November 2023" in page for page in pages] == [False, True]
+    assert Path("a-forecast.png").read_bytes() != Path("b-forecast.png").read_bytes()
+
+
+@pytest.mark.parametrize("frequency", ["B", "D"])
+def test_weekdays_that_the_data_never_have_are_noted(mercer: Mercer, tmp_path: Path, frequency: str) -> None:
+    days = pd.date_range("2023-01-02", periods=40, freq=frequency)
+    rows = [f"{day:%Y-%m-%d},{100 + place % 5}\n" for place, day in enumerate(days)]
+    name = table(tmp_path / "days.csv", "date,y\n" + "".join(rows))
+    result = mercer("forecast", name, "--target", "y", "--horizon", "7")
+    assert result.code == 0, result.err
+    assert ("the data have no Saturdays and Sundays" in result.out) == (frequency == "B")

@@ -93,6 +93,38 @@ def test_missing_steps_are_natural(quarterly: mercer.Forecaster) -> None:
     assert list(found.index) == list(quarterly.predict(4).index)
 
 
+def test_masked_values_are_missing() -> None:
+    values = np.array([1, 2, 3, -99, 5, 6, 7, 8])
+    masked = mercer.Forecaster().fit(np.ma.masked_equal(values, -99)).predict(2)
+    pd.testing.assert_frame_equal(masked, mercer.Forecaster().fit(np.where(values < 0, np.nan, values)).predict(2))
+
+
+def test_rows_that_are_left_out_are_counted() -> None:
+    rng = np.random.default_rng(0)
+    causes = pd.DataFrame({"price": rng.normal(size=20)})
+    causes.loc[[3, 7], "price"] = np.nan
+    with pytest.warns(DataWarning, match="2 rows have no value of a known cause and are left out"):
+        mercer.Forecaster().fit(rng.normal(size=20), causes)
+    long = pd.DataFrame({"unique_id": ["a"] * 9 + [None], "ds": np.arange(10), "y": rng.normal(size=10)})
+    with pytest.warns(DataWarning, match="1 row has no unique_id and is left out"):
+        assert mercer.Forecaster().fit(long).series_ == ("a",)
+
+
+@pytest.mark.parametrize("first", ["2024-03-28", "2024-10-24"])
+def test_hours_of_a_time_zone_go_on_across_a_clock_change(first: str, tmp_path: Path) -> None:
+    times = pd.date_range(first, periods=96, freq="h", tz="Europe/Berlin")
+    series = pd.Series(10 + np.sin(np.arange(96) * np.pi / 12), index=times)
+    model = mercer.Forecaster().fit(series)
+    assert model.notes_ == ()
+    found = model.predict(2)
+    assert list(found.index) == list(times[-1].tz_localize(None) + pd.to_timedelta([1, 2], "h"))
+    model.save(tmp_path / "hours.mercer")
+    kept = mercer.load(tmp_path / "hours.mercer")
+    assert kept.reading_.many[0].calendar.offset == times[-1].utcoffset().total_seconds() / 60
+    days = pd.Series(np.arange(20.0), index=pd.date_range(first, periods=20, tz="Europe/Berlin"))  # by midnights
+    assert mercer.Forecaster().fit(days).predict(1).index[0] == pd.Timestamp(first) + pd.Timedelta(days=20)
+
+
 def test_many_series_in_one_table() -> None:
     dates = pd.date_range("2020-01-01", periods=10, freq="YS")
     rows = [(name, date, level + i) for name, level in (("a", 0.0), ("b", 100.0)) for i, date in enumerate(dates)]
@@ -147,6 +179,8 @@ def test_words_and_backtest(quarterly: mercer.Forecaster) -> None:
     assert list(found.summary.columns) == ["mae", "mase", "inside_80", "inside_95"]
     assert len(found.table) == 8
     assert found.summary["mase"].mean() < 1.0
+    with pytest.warns(DataWarning, match="3 of 50 folds: of 36 values no more origins, 10 steps apart"):
+        assert quarterly.backtest(folds=50, horizon=10).table["fold"].nunique() == 3
     errors, held = found.plot().axes
     assert_allclose(errors.lines[0].get_ydata(), found.summary["mae"])
     assert_allclose(held.lines[1].get_ydata(), 100 * found.summary["inside_80"])
@@ -173,7 +207,7 @@ def test_of_many_series_those_with_zeros_are_left_out_where_all_must_be_positive
     assert model.predict(3).shape == (3, 5)
     model.save(tmp_path / "f.json")
     assert mercer.load(tmp_path / "f.json").positive is True
-    with pytest.raises(InputError, match="positive=True is for values above zero, and series 'zero' has 0"):
+    with pytest.raises(InputError, match="positive is for values above zero, and series 'zero' has 0"):
         mercer.Forecaster(positive=True).fit(long[long["unique_id"] == "zero"])
 
 
@@ -181,7 +215,7 @@ def test_bad_input_costs_a_sentence(quarterly: mercer.Forecaster) -> None:
     dates = pd.to_datetime(["2020-01-01", "2020-02-01", "2020-02-01"])
     with pytest.raises(InputError, match="two values for 2020-02-01"):
         mercer.Forecaster().fit(pd.Series([1.0, 2.0, 3.0], index=dates))
-    with pytest.raises(InputError, match="season=24 is longer than y, which spans 10 steps"):
+    with pytest.raises(InputError, match="a season of 24 is longer than y, which spans 10 steps"):
         mercer.Forecaster(season=24).fit(np.arange(10.0))
     with pytest.raises(InputError, match="must hold numbers"):
         mercer.Forecaster().fit(["a", "b", "c"])
@@ -189,8 +223,12 @@ def test_bad_input_costs_a_sentence(quarterly: mercer.Forecaster) -> None:
         mercer.Forecaster().fit([1.0, np.inf, 2.0])
     with pytest.raises(InputError, match="no series with two values"):
         mercer.Forecaster().fit([1.0])
-    with pytest.raises(InputError, match="between 0 and 100"):
-        quarterly.predict(3, levels=(0.95, 120))
+    with pytest.raises(InputError, match="between 1 and 100"):
+        quarterly.predict(3, levels=(95, 120))
+    with pytest.raises(InputError, match=r"write 80, not 0\.8"):
+        quarterly.predict(3, levels=(0.8,))
+    with pytest.raises(InputError, match=r"write 80, not 0\.8"):
+        quarterly.backtest(folds=1, horizon=2, levels=(0.8,))
     with pytest.raises(InputError, match="columns unique_id, ds and y"):
         mercer.Forecaster().fit(pd.DataFrame({"date": [1, 2], "y": [1.0, 2.0]}))
     with pytest.raises(InputError, match="priors must be 'experience'"):
@@ -221,6 +259,18 @@ def test_counts_with_zeros_have_no_bands_below_zero() -> None:
     mixture = Mixture((level,), 30.0, floor=0.0)
     assert_allclose(mixture.below(np.array([[-0.1], [0.0]]))[:, 0], [0.0, 0.5])
     assert_allclose(mixture.quantiles((0.1, 0.5, 0.9))[:2, 0], 0.0, atol=1e-12)
+
+
+def test_bands_that_pass_zero_do_not_stop_there_unless_it_is_a_bound() -> None:
+    root, level = SCALES["root"], SCALES["level"]
+    one = np.ones(1)
+    mixture = Mixture((Part(root, one, 2 * one, 0.6), Part(level, 5 * one, 20 * one, 0.4)), 30.0)
+    found = mixture.quantiles(np.linspace(0.02, 0.5, 25))[:, 0]
+    assert np.all(np.diff(found) > 0)  # no two of them at zero
+    assert found[0] < 0 < found[-1]
+    falling = np.linspace(40.0, 2.0, 24) + np.tile([1.0, -1.0], 12)
+    bounded = mercer.Forecaster(positive=True).fit(falling).predict(12, levels=(50, 80, 95))
+    assert bounded.to_numpy().min() >= 0.0
 
 
 @pytest.mark.parametrize("name", SCALES)

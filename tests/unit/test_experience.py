@@ -144,14 +144,16 @@ def test_a_lean_is_learned_as_far_as_groups_agree():
     assert find_lean(np.ones((12, 1)), np.ones((12, 1, 6)), [np.ones(12, dtype=bool)]) == 0.0  # one year says nothing
 
 
-def test_a_quantile_where_roots_pile_up_is_zero():
+def test_quantiles_on_the_scale_of_roots_pass_zero_as_those_of_levels_do():
     parts = [Part(scale_called("root"), np.array([0.5]), np.array([1.0]), 0.5),
              Part(scale_called("level"), np.array([0.4]), np.array([1.0]), 0.5)]  # fmt: skip
     plain = Experience(packaged_priors().steps["year"].members, freedom=60.0)
     found = mix(parts, plain, np.ones(4)).quantiles((0.1, 0.2, 0.3, 0.9))[:, 0]
-    assert found[0] < 0
-    assert list(found[1:3]) == [0.0, 0.0]
-    assert found[3] > 0
+    assert np.all(np.diff(found) > 0)
+    assert found[2] < 0 < found[3]
+    bounded = mix(parts[:1], plain, np.ones(4)).quantiles((0.1, 0.2, 0.3, 0.9))[:, 0]  # of scales above zero alone
+    assert list(bounded[:3]) == [0.0, 0.0, 0.0]
+    assert bounded[3] > 0
 
 
 def test_what_is_borrowed_from_another_kind_of_step_does_not_lean():

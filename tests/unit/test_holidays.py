@@ -69,6 +69,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     ("country", "said"), [("DX", r"DE \(Germany\)"), ("Germny", r"DE \(Germany\)"), ("DE-XX", "there are DE-BB"),
+                          ("DEE", r"DE \(Germany\)"), ("aut", r"near ones are AT \(Austria\)"),
                           ("??", "two letters")]
 )  # fmt: skip
 def test_a_country_that_does_not_exist_names_near_ones(country: str, said: str) -> None:

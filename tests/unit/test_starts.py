@@ -213,6 +213,12 @@ def test_three_gaps_make_a_period_where_rows_are_even_and_ten_where_they_are_sca
     assert shortest_period(half) == pytest.approx(3)
     scattered = np.random.default_rng(0).uniform(0, 10, 300)
     assert shortest_period(scattered) == pytest.approx(10 * np.ptp(scattered) / 299)
+    written = np.unique(np.round(scattered, 4))  # to four digits: no grid that rows could show a period of
+    assert shortest_period(written) == pytest.approx(10 * np.ptp(written) / (len(written) - 1))
+    twice = np.round(np.random.default_rng(1).uniform(6, 24, 72), 1)  # some values are there twice, most never
+    assert shortest_period(twice) == pytest.approx(10 * np.ptp(twice) / (len(np.unique(twice)) - 1))
+    stores = np.repeat(np.arange(24.0), 5)  # five rows of every month
+    assert shortest_period(stores) == pytest.approx(3)
 
 
 def test_periods_are_those_that_the_data_show_unless_given() -> None:

@@ -74,6 +74,7 @@ REVERSED = {
     "missing": ("a,b\n-,2\n6,3\n", {"kinds": (("a", "text"),)}),
     "years": ("year,b\n1990,2\n1991,3\n", {"kinds": (("year", "number"),)}),
     "dates from digits": ("a,b\n20190301,2\n20190302,3\n", {"kinds": (("a", "number"),)}),
+    "dates from day numbers": ("date,b\n43831,2\n43832,3\n", {"kinds": (("date", "number"),)}),
     "codes": ("a,b\n007,2\n008,3\n", {"kinds": (("a", "number"),)}),
 }
 

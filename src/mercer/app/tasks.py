@@ -364,7 +364,7 @@ def forecast(arguments: Arguments) -> Answer:
         "forecast": {
             "steps": request.horizon, "series": len(outlooks), "sentences": sentences,
             "rows": list_steps(first) if len(outlooks) == 1 else [],
-            "notes": [*model.notes_], "target": target,
+            "notes": [*terminal.notes, *model.notes_], "target": target,
         }
     }  # fmt: skip
 

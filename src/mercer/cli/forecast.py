@@ -62,12 +62,13 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
         ).fit(table, causes, progress=count)
         predicted = model.predict(request.horizon, LEVELS, future)
         found = predicted.reset_index()
-    notes = [*terminal.notes, *model.notes_]
+    notes = [*terminal.notes, *model.notes_, *note_clock(model), *note_bands_below_zero(model, found, request.target)]
     files = {}
     if file is not None:
         write_table(found if request.id is None else found.rename(columns={"unique_id": request.id}), file)
         with terminal.working("writing the page"):
-            files = {"forecast": str(request.out), **write_beside(file, model, predicted, request)}
+            beside = write_beside(file, model, predicted, request, prefix=f"{file.stem}-")
+            files = {"forecast": str(request.out), **beside}
     elapsed = time.perf_counter() - started
     kind = model.reading_.many[0].calendar.kind
     lines = [say(model, found, request), "", show(found.rename(columns={"unique_id": request.id}), kind)]
@@ -88,14 +89,37 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
     )
 
 
-def write_beside(file: Path, model: Forecaster, predicted: pd.DataFrame, request: ForecastRequest) -> dict[str, str]:
-    """Write the page, the picture and of many series the findings into the table's folder; return their places."""
+def note_clock(model: Forecaster) -> list[str]:
+    """Say by which clock times are shown that were given with offsets from UTC."""
+    found = (named.calendar.offset for named in model.reading_.many)
+    offsets = sorted({offset for offset in found if offset is not None})
+    if not offsets:
+        return []
+    clocks = " or ".join(f"UTC{'-' if each < 0 else '+'}{abs(each) // 60:02d}:{abs(each) % 60:02d}" for each in offsets)
+    return [f"steps are counted in elapsed time; times to come are shown by the clock of the last row, {clocks}"]
+
+
+def note_bands_below_zero(model: Forecaster, found: pd.DataFrame, target: str) -> list[str]:
+    """Say how bands stay above zero, where all values do and bands do not."""
+    above = all((named.series.values > 0).all() for named in model.reading_.many)
+    if not above or not (found["lower_95"] < 0).any():
+        return []
+    return [f"all values of {target} are above zero and some bands pass it; where it cannot, say --positive"]
+
+
+def write_beside(
+    file: Path, model: Forecaster, predicted: pd.DataFrame, request: ForecastRequest, prefix: str = ""
+) -> dict[str, str]:
+    """Write the page, the picture and of many series the findings into the table's folder; return their places.
+
+    A prefix after the table lets tables in one folder keep their own page and picture.
+    """
     from mercer.forecast.findings import look_ahead, tabulate
     from mercer.forecast.page import Forecasts, write_page, write_picture
 
     forecasts = Forecasts(model, look_ahead(model, predicted), request.target, request.time or "ds")
     findings = forecasts.findings() if len(forecasts.outlooks) > 1 else None
-    page, picture = file.with_name(PAGE), file.with_name(PICTURE)
+    page, picture = (file.with_name(prefix + name) for name in (PAGE, PICTURE))
     write_page(forecasts, page, findings)
     write_picture(forecasts, picture, findings)
     files = {"report": str(page), "picture": str(picture)}
@@ -109,8 +133,8 @@ def write_beside(file: Path, model: Forecaster, predicted: pd.DataFrame, request
 
 def read_long(
     request: ForecastRequest, terminal: Terminal
-) -> tuple[pd.DataFrame, pd.DataFrame | None, ForecastRequest]:
-    """Return unique_id (where ids were named), ds and y; the known causes; the request with its column of times."""
+) -> tuple[pd.DataFrame | pd.Series, pd.DataFrame | None, ForecastRequest]:
+    """Return a series, or unique_id, ds and y where ids were named; known causes; the request with its times."""
     import pandas as pd
 
     from mercer.tables import ReadOptions, read
@@ -123,17 +147,33 @@ def read_long(
         if name is not None and name not in frame.columns:
             raise InputError(f"There is no column '{name}'; the columns are {', '.join(map(repr, frame.columns))}.")
     when = request.time or find_time(frame, request)
-    columns = {"ds": frame[when].to_numpy(), "y": frame[request.target].to_numpy()}
-    if request.id is not None:
-        columns = {"unique_id": frame[request.id].astype(str).to_numpy(), **columns}
-    elif (ids := find_ids(frame, request, when)) is not None:
-        raise InputError(f"Some times occur twice: are these many series? Then say --id {ids}.", about="series")
+    refuse_other_times(frame[when])
+    frame = leave_out_unplaced(frame, [name for name in (when, request.id) if name is not None], terminal)
+    times, values = frame[when].to_numpy(), frame[request.target].to_numpy()
     causes = frame[list(request.causes)] if request.causes else None
-    return pd.DataFrame(columns), causes, replace(request, time=when)
+    request = replace(request, time=when)
+    if request.id is not None:
+        ids = frame[request.id].astype(str).to_numpy()
+        return pd.DataFrame({"unique_id": ids, "ds": times, "y": values}), causes, request
+    if (found := find_ids(frame, request, when)) is not None:
+        raise InputError(f"Some times occur twice: are these many series? Then say --id {found}.", about="series")
+    return pd.Series(values, index=times, name=request.target), causes, request
+
+
+def leave_out_unplaced(frame: pd.DataFrame, names: list[str], terminal: Terminal) -> pd.DataFrame:
+    """Leave out rows without a time, or without the name of their series, with a note of how many."""
+    for name in names:
+        lacking = frame[name].isna() | (frame[name].astype(str).str.strip() == "")
+        count = int(lacking.sum())
+        if count:
+            rows = "1 row has" if count == 1 else f"{count} rows have"
+            terminal.notes.append(f"{rows} no '{name}' and {'is' if count == 1 else 'are'} left out")
+            frame = frame[~lacking].reset_index(drop=True)
+    return frame
 
 
 def read_steps_to_come(
-    request: ForecastRequest, table: pd.DataFrame, causes: pd.DataFrame | None
+    request: ForecastRequest, table: pd.DataFrame | pd.Series, causes: pd.DataFrame | None
 ) -> pd.DataFrame | None:
     """Read the table of known causes to come, and see that it fits, before the long work."""
     if causes is None or request.future is None:
@@ -163,11 +203,11 @@ def read_steps_to_come(
 
 def find_time(frame: pd.DataFrame, request: ForecastRequest) -> str:
     """Return the only column of dates, or else of numbers, beside target and ids."""
-    from mercer.tables.columns import holds_dates, holds_numbers
+    from mercer.tables.columns import holds_numbers
 
     taken = (request.target, request.id, *request.causes)
     others = [str(name) for name in frame.columns if name not in taken]
-    for holds in (holds_dates, holds_numbers):
+    for holds in (holds_times, holds_numbers):
         able = [name for name in others if holds(frame[name])]
         if len(able) == 1:
             return able[0]
@@ -175,6 +215,35 @@ def find_time(frame: pd.DataFrame, request: ForecastRequest) -> str:
             raise InputError(f"Which column is the time: {', '.join(able)}? Say it with --time.", about="time")
     there = ", ".join(others) or "no others"
     raise InputError(f"No column holds dates or numbers to be the time; there are {there}.", about="time")
+
+
+def holds_times(column: pd.Series) -> bool:
+    """Tell whether a column holds dates; those with the offsets of summer and winter are texts in a table."""
+    from mercer.tables.columns import DateColumn, holds_dates, holds_numbers, recognise
+
+    if holds_dates(column) or holds_numbers(column):
+        return holds_dates(column)
+    try:
+        return isinstance(recognise(column)[0], DateColumn)
+    except InputError:  # neither dates nor categories
+        return False
+
+
+def refuse_other_times(column: pd.Series) -> None:
+    """Refuse a column of times that holds neither dates nor numbers, with the first that is none."""
+    from mercer.tables.columns import holds_numbers
+    from mercer.tables.dates import parse_dates
+
+    if holds_numbers(column) or holds_times(column):
+        return
+    texts = column.dropna().astype(str)
+    unread = texts[[str(moment) == "NaT" for moment in parse_dates(texts.to_numpy(dtype=object), day_first=False).wall]]
+    shown = (unread if len(unread) else texts).iloc[0]
+    raise InputError(
+        f"Column '{column.name}' holds {shown!r:.60}, which is no date; write dates as 2024-01-31 (or 2024-01), "
+        "or name another column with --time.",
+        about="time",
+    )
 
 
 def find_ids(frame: pd.DataFrame, request: ForecastRequest, when: str) -> str | None:

@@ -68,10 +68,11 @@ class Composition:
 
 @dataclass(frozen=True)
 class Spread:
-    """A level and the standard deviation around it."""
+    """A level and the standard deviation around it, and why it may not be all there is: keys of `words.DOUBTS`."""
 
     level: float
     std: float
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

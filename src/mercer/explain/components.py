@@ -605,7 +605,7 @@ def find_effects(subject: Subject, missed: Collection[str], can_see: bool, finis
             direction = "depends on others" if share >= HARDLY**2 else idle
         elif category:
             direction = "differs"
-        elif _share_alone(subject, places[0], mean) < MOSTLY_WITH_OTHERS * share:
+        elif _share_alone(subject, places[0]) < MOSTLY_WITH_OTHERS * share:
             direction = "depends on others"
         else:
             direction = find_direction(mean, covariance)
@@ -653,10 +653,13 @@ def find_direction(mean: Array, covariance: Array) -> str:
     return "rises" if moves[0] >= moves[1] else "falls"
 
 
-def _share_alone(subject: Subject, place: int, mean: Array) -> float:
-    """Return the share of the variance that an input has where the others are typical, at the values of the rows."""
-    values = subject.in_user_units(place)
-    own = np.interp(values, np.linspace(values.min(), values.max(), len(mean)), mean)
+def _share_alone(subject: Subject, place: int) -> float:
+    """Return the share of the variance that an input has where the others are typical, at the values of the rows.
+
+    At all of them, or many: between a few places along two years a weekly pattern is not seen.
+    """
+    values = subject.in_user_units(place)[:: max(1, len(subject.data.X) // MOST_EXCHANGED)]
+    own = subject.units.y_scale * subject.mean_at(subject.rows_along(place, values))
     return float(np.var(own) / np.var(subject.targets))
 
 

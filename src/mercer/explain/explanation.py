@@ -322,8 +322,10 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     likely = sum(not each.minor and each.likely for each in components)
     composition = Composition(max(1, likely), noise_share, pure, known)
     unfinished = bool(fitted.stopped) or fitted.status in ("stopped", "interrupted")
-    doubts = unfinished or not can_see(subject, noise_share=1.0) or not all(check.clear for check in checks)
-    claimed = _claim_structure(subject, composition, gain, fitted.scores.parameters if guess else None, doubts)
+    reasons = (("cut short", unfinished), ("pattern", not all(check.clear for check in checks)),
+               ("few rows", not can_see(subject, noise_share=1.0)))  # fmt: skip
+    doubts, too_many = tuple(doubt for doubt, holds in reasons if holds), fitted.scores.parameters if guess else None
+    claimed = _claim_structure(subject, composition, gain, too_many, doubts)
     structure = Structure(found, gain, narrator.say(claimed))
     plan = fitted.origin.plan
     networks = explain_networks(subject, narrator) if contains(kernel, Network) else ()
@@ -461,7 +463,7 @@ def _is_guess(subject: Subject, fitted: Fitted, gain: float) -> bool:
 
 
 def _claim_structure(
-    subject: Subject, composition: Composition, gain: float, too_many: int | None, doubts: bool
+    subject: Subject, composition: Composition, gain: float, too_many: int | None, doubts: tuple[str, ...]
 ) -> Claim:
     """Claim what was found, or that it is noise alone, or that `too_many` numbers were fitted to so few rows.
 
@@ -473,7 +475,7 @@ def _claim_structure(
         return Claim("too few rows", subject.target, Size(subject.data.count, too_many), evidence=rows)
     if gain >= CLEAR:
         return Claim("components", subject.target, composition, certainty=certainty_of(gain), evidence=rows)
-    spread = Spread(subject.level, math.sqrt(subject.variance))
+    spread = Spread(subject.level, math.sqrt(subject.variance), doubts or ("not settled",))
     if doubts or gain > 0:
         return Claim("nothing found yet", subject.target, spread, evidence=rows)
     return Claim("noise alone", subject.target, spread, certainty=certainty_of(-gain), evidence=rows)

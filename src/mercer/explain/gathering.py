@@ -416,7 +416,8 @@ def _find_shape(factors: list[KernelFactor], column: Column, step: float) -> tup
         return "trend", None
     if head.role not in ("trend", "fading"):
         return head.role, None
-    if any(factor.walks or factor.pull is not None for factor in fading):
+    bends = head.role == "trend" and not head.hardly_changes  # a line whose slope wanders is no walk of the level
+    if not bends and any(factor.walks or factor.pull is not None for factor in fading):
         return "random walk", None
     if head.slope_walks or not memory <= SLOW * span:
         return "slow change", None

@@ -226,9 +226,10 @@ def merge_factors(factors: list[KernelFactor]) -> list[KernelFactor]:
 
 
 def drifts(term: Expression, columns: Sequence[Column]) -> bool:
-    """Say whether a factor of a summand is a random walk within the data."""
-    groups = group_factors(term, columns).values()
-    return any(factor.walks for factors in groups for factor in merge_factors(factors))
+    """Say whether a factor of a summand is a random walk within the data, and no line that it bends with it."""
+    groups = [merge_factors(factors) for factors in group_factors(term, columns).values()]
+    bends = [any(each.role == "trend" and not each.hardly_changes for each in factors) for factors in groups]
+    return any(any(each.walks for each in own) and not line for own, line in zip(groups, bends, strict=True))
 
 
 def alters(factors: Sequence[KernelFactor]) -> bool:

@@ -28,6 +28,7 @@ from mercer.learners.partition_sampler import PartitionSampler
 from mercer.model.fitted import Fitted
 
 CLEAR = 6.0  # a difference in BIC that is strong evidence (Kass and Raftery 1995)
+FEWEST_FOR_LINE = 6  # rows: through fewer a line passes too easily
 UNFINISHED = ("raced out", "not finished")
 RUNNERS_UP = 10
 ROWS_TO_LEAVE_OUT = 4  # fewer have no spread to compare with
@@ -274,7 +275,20 @@ def find_gain(subject: Subject, fitted: Fitted) -> float:
         own = fitted.candidates[winner].score  # BIC would count every number that the priors hold
     elif any(True for _ in _many_featured(subject.fitted)):  # the same where the kernel was given, without priors
         return left_out_gain_over_noise(subject, fitted.scores.leave_one_out)
-    return gain_over_noise(subject, own, fitted.origin.noise_is_fitted)
+    return max(gain_over_noise(subject, own, fitted.origin.noise_is_fitted), gain_of_line(subject))
+
+
+def gain_of_line(subject: Subject) -> float:
+    """Return by how much a straight line along the only input beats noise alone, on the scale of BIC.
+
+    On a few rows a search doubts what a regression shows clearly: n log(s2 / s2 of what the line leaves) - log n.
+    """
+    place, n, y = subject.only_column, subject.data.count, subject.targets - subject.targets.mean()
+    if place is None or n < FEWEST_FOR_LINE:
+        return -math.inf
+    x = subject.in_user_units(place) - subject.in_user_units(place).mean()
+    whole, explained = float(y @ y), float(x @ y) ** 2 / float(x @ x)
+    return n * math.log(whole / max(whole - explained, 1e-12 * whole)) - math.log(n)
 
 
 def has_many_numbers(kernel: Expression) -> bool:

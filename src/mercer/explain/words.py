@@ -38,6 +38,10 @@ NOTHING_SEEN = "The checks find nothing left over, but there are too few rows fo
 TOO_FEW_TO_CHECK = "There are too few rows to tell whether anything is left over."
 COUNTS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
 FARTHEST = 10  # times the range of the data: no farther is looked
+DOUBTS = {
+    "cut short": "the search was cut short", "pattern": "the errors may show a pattern",
+    "few rows": "there are too few rows to see what is small", "not settled": "the rows do not settle it",
+}  # fmt: skip
 HINT = "a prediction is little more than a hint"
 CONSTANT = "no structure: the value does not vary"
 ABSENCES = {"effect": "No effect of", "trend": "No linear trend", "period": "No period"}
@@ -70,7 +74,7 @@ SENTENCES |= {  # those of one sentence without any choice
     "nothing found yet": lambda claim, _: (
         f"No structure found so far: noise around {number(claim.value.level)} with a standard deviation of "
         f"{number(claim.value.std)} explains {claim.subject} about as well as what is listed below. That is not to say "
-        "that there is none: the search was cut short, the errors show a pattern, or the rows do not settle it."
+        f"that there is none: {list_names([DOUBTS[doubt] for doubt in claim.value.doubts])}."
     ),
     "too few rows": lambda claim, _: (
         f"No structure can be learned from {write_count(claim.value.rows, 'row')}: "
@@ -266,7 +270,7 @@ def _say_gathered(claim: Claim, vocabulary: Vocabulary) -> str:
     if facts.jump is not None:
         column = next(c for c in vocabulary.columns if c.table_name == facts.kind.columns[0])
         return _say_jump(facts.jump, column) + _say_there(facts.certainty)
-    if facts.likely is not None:
+    if facts.likely is not None and facts.likely.name != facts.kind.name:
         text += _say_likely(facts.likely)
     regimes = [f"regime {regime + 1}" for _, regime in facts.kind.where]
     text += f", in {list_names(regimes)} of a change" if regimes else ""
@@ -411,6 +415,10 @@ def _say_next(claim: Claim, vocabulary: Vocabulary) -> str:
 def _say_what_matters(claim: Claim, vocabulary: Vocabulary) -> str:
     """Name the inputs that matter most; those that act with others have no size of their own (None)."""
     (first, size), *others = claim.value
+    sizes = [by for _, by in claim.value if by is not None]
+    if sizes != sorted(sizes, reverse=True):  # ranges where the others are typical: the order is that of the variance
+        names = [name for name, _ in others]
+        return f"Differences in {vocabulary.target} go most with {first}, then with {first_few(names)}."
     then = [f"{name} ({'with others' if by is None else f'by {number(by)}'})" for name, by in others]
     rest = f", then with {first_few(then)}" if then else ""
     how = "in a way that depends on other inputs"

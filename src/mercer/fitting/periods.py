@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from mercer.kernels.domains import Array
 
 EVEN, MOSTLY = 0.1, 0.8  # months are evenly spaced, and so are days without Sundays
+SPARSEST = 20.0  # steps between rows on average: rows further apart do not show what repeats within a few steps
 LARGEST = 2000  # rows looked at; more add time, not peaks
 OVERTONES = 4  # the period itself among them
 CYCLES = (1.5, 40.0)  # of patterns looked for in the second view; with more of them the first view sees them clearly
@@ -50,12 +51,16 @@ def shortest_period(column: Array) -> float:
     """Return the shortest period worth looking for: of three gaps between evenly spaced values, of ten where they are
     scattered, since with fewer rows to a cycle some wave always fits their noise.
     """
-    gaps = np.diff(np.unique(column))
+    distinct = np.unique(column)
+    gaps, repeated = np.diff(distinct), len(distinct) < len(column)
     if not len(gaps):
         return 0.0
     for unit in np.quantile(gaps, (0.5, 0.1, 0.02, 0.0)):  # a few rows of a grid are still on the grid
         steps = gaps / unit
-        if np.mean(np.abs(steps - np.round(steps)) < EVEN) > MOSTLY:
+        on_grid = np.mean(np.abs(steps - np.round(steps)) < EVEN) > MOSTLY
+        # Numbers written to some digits are on a grid too: a fine one, or one on which they meet each other by chance.
+        by_chance = np.mean(steps) > SPARSEST or (repeated and np.median(steps) > 1.0 + EVEN)
+        if on_grid and not by_chance:
             return 3.0 * float(unit)
     return 10.0 * float(np.mean(gaps))
 

@@ -10,7 +10,8 @@ import pandas as pd
 
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
-from mercer.tables.dates import Timeline, choose_timeline, parse_dates, to_dates
+from mercer.tables.columns import DateColumn, recognise
+from mercer.tables.dates import Dates, Moments, Timeline, choose_timeline, parse_dates, to_dates
 
 # Steps of dates: the unit of the timeline, how many of it make a step, the kind, and steps in its usual season.
 KINDS = (
@@ -28,8 +29,21 @@ NEAR = 0.1  # of a step: dates may stray so far from even ones
 
 
 @dataclass(frozen=True, eq=False)
+class Times:
+    """Times as numbers; of dates with their timeline, and with the offset of their clock (see `Calendar`)."""
+
+    numbers: Array
+    timeline: Timeline | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Calendar:
-    """How the times of a series are counted; without a timeline they are plain numbers."""
+    """How the times of a series are counted; without a timeline they are plain numbers.
+
+    Hours and less that were given with offsets from UTC are counted in elapsed time, and shown by the clock of the last
+    row, which is `offset` minutes ahead of UTC: forecasts go on from there.
+    """
 
     timeline: Timeline | None
     step: float  # in the unit of the timeline
@@ -37,6 +51,7 @@ class Calendar:
     kind: str
     season: int  # steps in the usual season of that kind
     even: bool
+    offset: int | None = None
 
     def times(self, places: Array) -> pd.Index:
         """Return dates, or numbers, at places counted in steps from the first."""
@@ -54,27 +69,45 @@ class Calendar:
         return self.kind if self.kind != "none" else f"{self.step:g}{unit}"
 
 
-def read_times(index: Any, name: str) -> tuple[Array, Timeline | None]:
-    """Return the times of a series as numbers, and how they are counted where they are dates."""
+def read_times(index: Any, name: str, offset: int | None = None) -> Times:
+    """Return the times of a series as numbers, and how they are counted where they are dates.
+
+    An offset is the clock to show times by that have offsets of their own; None: that of the last.
+    """
     column = pd.Series(index)
     if isinstance(column.dtype, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
-        moments = to_dates(column).wall
+        dates = to_dates(column)
     elif pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
         numbers = column.to_numpy(dtype=float)
         if not np.all(np.isfinite(numbers)):
             raise InputError(f"{name}: a time is missing or not finite; leave such rows out")
-        return numbers, None
+        return Times(numbers)
     else:
-        moments = parse_dates(column.astype(str).to_numpy(dtype=object), day_first=False).wall
-    if np.isnat(moments).any():
-        wrong = column[np.isnat(moments)].iloc[0]
+        dates = parse_dates(column.astype(str).to_numpy(dtype=object), day_first=False)
+    if np.isnat(dates.wall).any():
+        wrong = column[np.isnat(dates.wall)].iloc[0]
         raise InputError(f"{name}: {wrong!r:.60} is no date; write dates as 2024-01-31 (or 2024-01), or give numbers")
+    moments, offset = _choose_clock(column, dates, offset)
     timeline = choose_timeline(moments)
-    return timeline.numbers(moments), timeline
+    return Times(timeline.numbers(moments), timeline, offset)
 
 
-def make_calendar(numbers: Array, timeline: Timeline | None) -> Calendar:
+def _choose_clock(column: pd.Series, dates: Dates, offset: int | None) -> tuple[Moments, int | None]:
+    """Return moments as written, or by one clock all year where tables count such a column in elapsed time."""
+    if np.array_equal(dates.wall, dates.universal):
+        return dates.wall, None
+    if offset is None:
+        kind, _ = recognise(column.rename("time"))
+        if not (isinstance(kind, DateColumn) and kind.clock == "utc"):
+            return dates.wall, None
+        last = int(np.argmax(dates.universal))
+        offset = int((dates.wall[last] - dates.universal[last]) / np.timedelta64(1, "m"))
+    return dates.universal + np.timedelta64(offset, "m"), offset
+
+
+def make_calendar(times: Times) -> Calendar:
     """Find the typical step of times in order, and what kind it is."""
+    numbers, timeline = times.numbers, times.timeline
     gaps = np.diff(numbers)
     step = float(np.median(gaps)) if len(gaps) else 1.0
     kind, season = "none", 1
@@ -84,7 +117,7 @@ def make_calendar(numbers: Array, timeline: Timeline | None) -> Calendar:
                 step, kind, season = size, name, usual
     places = (numbers - numbers[0]) / step
     even = bool(np.all(np.abs(places - np.rint(places)) < NEAR))
-    return Calendar(timeline, step, float(numbers[0]), kind, season, even)
+    return Calendar(timeline, step, float(numbers[0]), kind, season, even, times.offset)
 
 
 def show(moment: Any) -> str:

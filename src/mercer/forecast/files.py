@@ -57,6 +57,7 @@ def _plain_series(named: Named, model: SeriesModel, used: list[Experience]) -> d
         "name": named.name,
         "timeline": None if calendar.timeline is None else calendar.timeline.to_json(),
         "calendar": [calendar.step, calendar.first, calendar.kind, calendar.season, calendar.even],
+        "offset": calendar.offset,
         "season": series.season,
         "places": series.places.tolist(),
         "values": series.values.tolist(),
@@ -100,7 +101,7 @@ def _read_series(plain: Any, experience: Experience) -> tuple[Named, SeriesModel
     series = Series(arrays["places"], arrays["values"], causes, float(plain["season"]))
     timeline = None if plain["timeline"] is None else timeline_from_json(plain["timeline"])
     step, first, kind, season, even = plain["calendar"]
-    calendar = Calendar(timeline, float(step), float(first), str(kind), int(season), bool(even))
+    calendar = Calendar(timeline, float(step), float(first), str(kind), int(season), bool(even), plain.get("offset"))
     centres, spreads = np.array(plain["centres"], dtype=float), np.array(plain["spreads"], dtype=float)
     points = [np.array(point, dtype=float) for point in plain["points"]]
     model = resume(series, experience, points, arrays["weights"])

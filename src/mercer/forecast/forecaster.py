@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import InputError
+from mercer.errors import DataWarning, InputError
 from mercer.explain.explanation import Explanation
 from mercer.fitting.starts import LearnedPrior
 from mercer.forecast.effects import Effect, find_effects
@@ -140,9 +141,7 @@ class Forecaster(BaseEstimator):
         index (unique_id, ds). X has the known causes of the steps to come: with their dates in the column ds (and
         unique_id), or in order, series by series.
         """
-        for level in levels:
-            if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
-                raise InputError(f"levels are in per cent, between 0 and 100, such as (80, 95), not {level!r:.60}")
+        levels = read_levels(levels)
         shares = [0.5] + [side for level in levels for side in (0.5 - level / 200, 0.5 + level / 200)]
         names = ["mean"] + [f"{side}_{level:g}" for level in levels for side in ("lower", "upper")]
         return self._table(horizon, shares, names, X)
@@ -202,7 +201,7 @@ class Forecaster(BaseEstimator):
         count = read_horizon(horizon)
         if isinstance(folds, bool) or not isinstance(folds, int) or folds < 1:
             raise InputError(f"folds is a number of earlier origins such as 5, not {folds!r:.60}")
-        return run_backtest(self.reading_, self.models_, folds, count, tuple(levels))
+        return run_backtest(self.reading_, self.models_, folds, count, read_levels(levels))
 
     def report(self, path: str | Path, horizon: int = 12, X: Any = None, target: str = "y") -> None:
         """Write one HTML page that needs nothing else: picture, table of what comes, and sentences.
@@ -225,8 +224,18 @@ class Forecaster(BaseEstimator):
 def read_horizon(horizon: Any) -> int:
     """Read a number of steps."""
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or not 1 <= horizon <= MOST_STEPS:
-        raise InputError(f"the horizon is a number of steps from 1 on, such as 12, not {horizon!r:.60}")
+        raise InputError(f"the horizon is a number of steps from 1 to {MOST_STEPS}, such as 12, not {horizon!r:.60}")
     return int(horizon)
+
+
+def read_levels(levels: Sequence[float]) -> tuple[float, ...]:
+    """Read bands in per cent; a share such as 0.8 is refused, as a band of 0.8 % is never meant."""
+    for level in levels:
+        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
+            raise InputError(f"levels are in per cent, between 1 and 100, such as (80, 95), not {level!r:.60}")
+        if level < 1:
+            raise InputError(f"levels are in per cent: write {100 * level:g}, not {level:g}")
+    return tuple(levels)
 
 
 # ------------------------------------------------------------------------------------------------------------ backtest
@@ -263,12 +272,14 @@ def run_backtest(
 ) -> Backtest:
     """Fit to what was known at each origin, and compare."""
     rows: list[dict[str, Any]] = []
+    least = 0
     for named in reading.many:
         series, experience = named.series, models[named.name].experience
         naive = naive_error(series.values, int(series.season))
         for fold in range(folds, 0, -1):
             count = len(series.values) - fold * horizon
-            if count < max(4, math.ceil(1.5 * series.season) if series.season > 1 else 0):
+            least = max(4, math.ceil(1.5 * series.season) if series.season > 1 else 0)
+            if count < least:
                 continue
             before = fit_series(series.until(count), experience)
             after = slice(count, count + horizon)
@@ -289,6 +300,15 @@ def run_backtest(
             f"no series is long enough for {folds} folds of {horizon} steps: ask for fewer or shorter ones"
         )
     table = pd.DataFrame(rows)
+    there = table["fold"].nunique()
+    if there < folds:
+        longest = max(len(named.series.values) for named in reading.many)
+        warnings.warn(
+            f"{there} of {folds} folds: of {longest} values no more origins, {horizon} steps apart, leave the {least} "
+            "before them that a fit needs",
+            DataWarning,
+            stacklevel=3,
+        )
     return Backtest(table.drop(columns="scale"), _summarise(table, levels))
 
 

@@ -51,7 +51,7 @@ def read_given(X: Any, reading: Reading, horizon: int) -> list[Array] | None:
     missing = [name for name in needed if name not in table.columns]
     if missing:
         raise InputError(f"X lacks the column {missing[0]!r}, which the series were fitted with")
-    values = np.column_stack([read_numbers(table[name], f"column '{name}' of X") for name in causes])
+    values = np.column_stack([read_numbers(table[name], f"column '{name}' of the future table") for name in causes])
     if "ds" not in table.columns:
         return _read_in_order(values, reading, horizon)
     if not reading.long:
@@ -107,8 +107,9 @@ def _read_by_date(dates: pd.Series, values: Array, named: Named, reading: Readin
 
 def count_steps(dates: pd.Series, named: Named, of: str) -> Array:
     """Return dates as places counted in steps from the first row, as the series counts them."""
-    numbers, timeline = read_times(dates.to_numpy(), f"the future table{of}")
     own = named.calendar.timeline
+    times = read_times(dates.to_numpy(), f"the future table{of}", named.calendar.offset)
+    numbers, timeline = times.numbers, times.timeline
     if (own is None) != (timeline is None):
         given, wanted = ("numbers", "dates") if timeline is None else ("dates", "numbers")
         raise InputError(f"the times of the future table{of} are {given}, those of the data are {wanted}")
@@ -122,6 +123,5 @@ def _check_known(values: Array, named: Named, reading: Reading) -> None:
     if len(lacking):
         step, column = lacking[0]
         of = f" of series '{named.name}'" if named.name else ""
-        raise InputError(
-            f"X lacks a value of {reading.causes[column]!r} at step {step + 1}{of}: give one for every step"
-        )
+        name = reading.causes[column]
+        raise InputError(f"the future table lacks a value of {name!r} at step {step + 1}{of}: give one for every step")

@@ -13,7 +13,6 @@ from mercer.forecast.scales import Scale
 from mercer.kernels.domains import Array
 
 HALVINGS = 60  # of the interval between the quantiles of the members: to the last digit
-NOTHING = 1e-12  # of that interval: a quantile this near to zero is zero, where squares of roots pile up
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +52,9 @@ class Mixture:
         away = np.sqrt((self.freedom - 2.0) / self.freedom) * stdtrit(self.freedom, asked)
         alone = [part.scale.backward(part.middle + part.deviation * away) for part in self.parts]
         low, high = np.min(alone, axis=0), np.max(alone, axis=0)  # a quantile of all lies among those of the members
-        nothing = NOTHING * (high - low)
         free = replace(self, floor=-math.inf)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             under = free.below(middle) < asked
             low, high = np.where(under, middle, low), np.where(under, high, middle)
-        found = 0.5 * (low + high)
-        return np.maximum(np.where(np.abs(found) < nothing, 0.0, found), self.floor)
+        return np.asarray(np.maximum(0.5 * (low + high), self.floor))

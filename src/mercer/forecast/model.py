@@ -138,7 +138,8 @@ def mix(parts: Sequence[Part], experience: Experience, values: Array) -> Mixture
         relative = part.scale.relative(part.deviation, float(values.mean())) if positive else None
         wider = experience.widen(steps, len(values), relative)
         moved.append(replace(part, middle=part.middle + lean * part.deviation, deviation=wider * part.deviation))
-    return Mixture(tuple(moved), experience.freedom, find_floor(values))
+    bounded = all(part.scale.positive for part in parts)  # it was said that the target stays above zero
+    return Mixture(tuple(moved), experience.freedom, 0.0 if bounded else find_floor(values))
 
 
 def find_floor(values: Array) -> float:

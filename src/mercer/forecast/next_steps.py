@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from mercer.forecast.calendar import make_calendar
+from mercer.forecast.calendar import Times, make_calendar
 from mercer.forecast.findings import LEVELS
 from mercer.forecast.page import list_rows
 from mercer.model.fitted import Fitted
@@ -42,7 +42,7 @@ def foresee(fitted: Fitted) -> NextSteps | None:
     numbers = np.sort(fitted.training.X[:, 0])
     if len(numbers) < LEAST or np.any(np.diff(numbers) == 0):
         return None
-    calendar = make_calendar(numbers, columns[0].timeline)
+    calendar = make_calendar(Times(numbers, columns[0].timeline))
     horizon = HORIZONS.get(calendar.kind, OTHERWISE)
     places = (numbers[-1] - calendar.first) / calendar.step + np.arange(1, horizon + 1)
     mean, std = fitted.predict((calendar.first + calendar.step * places)[:, None])

@@ -81,9 +81,14 @@ def read_country(package: Any, country: str) -> tuple[str, str]:
 def suggest_countries(asked: str, package: Any) -> str:
     """Name the countries that may be meant, by code or by name."""
     codes = package.list_supported_countries(include_aliases=False)
-    names = {names[0]: names[1] for names in package.registry.COUNTRIES.values() if names[1] in codes}
+    entries = [entry for entry in package.registry.COUNTRIES.values() if entry[1] in codes]
+    names = {entry[0]: entry[1] for entry in entries}
     near = [(names[name], name) for name in get_close_matches(asked.title().replace(" ", ""), names, n=3)]
     by_code = {code: name for name, code in names.items()}
+    if len(asked) == 3:  # DEU is a code of three letters; DEE is DE with one too many
+        long = {code: entry[1] for entry in entries for code in entry[1:]}
+        close = [asked.upper(), asked[:2].upper(), *get_close_matches(asked.upper(), long, n=MOST_NEAR)]
+        near += [(long[code], by_code[long[code]]) for code in close if code in long]
     if len(asked) == 2:  # of two letters the first is the right one more often
         near += [(code, by_code[code]) for code in sorted(by_code) if code[0] == asked[0].upper()][:MOST_NEAR]
     if not near:

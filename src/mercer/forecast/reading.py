@@ -19,6 +19,8 @@ from mercer.kernels.domains import Array
 LONG = ("unique_id", "ds", "y")
 ALONE = ""  # the name of the only series where ids were not given
 LARGEST = 1e150  # of values: squares of larger ones are not finite
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKS_TO_SEE = 3  # before a weekday that never occurred is one that never does
 CYCLES = 1.5  # of its usual season that a series must show for it to be looked for unasked
 
 
@@ -43,6 +45,11 @@ class Reading:
     long: bool  # ids were given
     country: str | None = None
     holidays: tuple[Holiday, ...] = ()  # of that country; the last of the causes
+    target: str = "y"  # what messages call the only series
+
+    def call(self, name: str) -> str:
+        """Return what messages call a series."""
+        return f"series '{name}'" if name else self.target
 
     @property
     def given_causes(self) -> tuple[str, ...]:
@@ -53,6 +60,7 @@ class Reading:
 def read_series(y: Any, X: Any, season: int | None, country: str | None = None) -> Reading:
     """Read a Series, an array or a long frame; one row of X for each of y. Holidays of a country are causes as well."""
     frame, long = _as_frame(y)
+    target = str(y.name) if isinstance(y, pd.Series) and y.name is not None else "y"
     causes: tuple[str, ...] = ()
     if X is not None:
         table = pd.DataFrame(X).reset_index(drop=True)
@@ -60,13 +68,16 @@ def read_series(y: Any, X: Any, season: int | None, country: str | None = None) 
             raise InputError(f"X has {len(table)} rows and y {len(frame)}: give a row of causes for every value")
         causes = tuple(map(str, table.columns))
         for name, column in zip(causes, table.columns, strict=True):
-            frame[f"cause {name}"] = read_numbers(table[column], f"column '{name}' of X")
+            frame[f"cause {name}"] = read_numbers(table[column], f"column '{name}'")
     holidays = () if country is None else _add_holidays(frame, country)
     causes = (*causes, *(each.label for each in holidays))
-    many, left_out, notes = [], [], []
+    many, left_out = [], []
+    notes = _count("no unique_id", frame["unique_id"].isna())
+    if causes:
+        notes += _count("no value of a known cause", frame[[f"cause {each}" for each in causes]].isna().any(axis=1))
     for key, rows in frame.groupby("unique_id", sort=False):
         name = str(key)
-        found = _read_one(name, rows, causes, season)
+        found = _read_one(name, f"series '{name}'" if name else target, rows, causes, season)
         if found is None:
             left_out.append(name)
             continue
@@ -76,11 +87,12 @@ def read_series(y: Any, X: Any, season: int | None, country: str | None = None) 
             notes.append(f"the steps{of} are not even; the typical one, {found.calendar.words}, is used for what comes")
     if left_out:
         notes.append(f"left out, because one value shows nothing of what comes: {_list(left_out)}")
+    notes += note_weekdays(many)
     if not many:
         raise InputError("there is no series with two values or more: a forecast needs some")
     for note in notes[:3]:
         warnings.warn(note, DataWarning, stacklevel=4)
-    return Reading(tuple(many), causes, tuple(notes), long, country, holidays)
+    return Reading(tuple(many), causes, tuple(notes), long, country, holidays, target)
 
 
 def keep_positive(reading: Reading) -> Reading:
@@ -90,9 +102,8 @@ def keep_positive(reading: Reading) -> Reading:
         return reading
     others = [named for named in reading.many if named not in kept]
     if not kept:
-        called = f"series '{others[0].name}'" if others[0].name else "y"
         least = others[0].series.values.min()
-        raise InputError(f"positive=True is for values above zero, and {called} has {least:g}")
+        raise InputError(f"positive is for values above zero, and {reading.call(others[0].name)} has {least:g}")
     note = f"left out, because positive is for values above zero: {_list([named.name for named in others])}"
     warnings.warn(note, DataWarning, stacklevel=4)
     return replace(reading, many=kept, notes=(*reading.notes, note))
@@ -102,12 +113,12 @@ def _add_holidays(frame: pd.DataFrame, country: str) -> tuple[Holiday, ...]:
     """Add a column for each holiday that the times have."""
     if not isinstance(country, str):
         raise InputError(f"holidays is a country such as 'DE', or None, not {country!r:.60}")
-    numbers, timeline = read_times(frame["ds"].to_numpy(), "y")
-    if timeline is None:
+    read = read_times(frame["ds"].to_numpy(), "y")
+    if read.timeline is None:
         raise InputError("holidays need dates, and the times of the data are numbers")
-    times = pd.DatetimeIndex(timeline.moments(numbers))
-    first = numbers[(frame["unique_id"] == frame["unique_id"].iloc[0]).to_numpy()]
-    kind = make_calendar(np.unique(first), timeline).kind
+    times = pd.DatetimeIndex(read.timeline.moments(read.numbers))
+    first = read.numbers[(frame["unique_id"] == frame["unique_id"].iloc[0]).to_numpy()]
+    kind = make_calendar(replace(read, numbers=np.unique(first))).kind
     days = list_days_of(country, times)
     holidays = find_holidays(days, times, kind)
     for each, column in zip(holidays, mark_days(holidays, days, times, kind).T, strict=True):
@@ -131,7 +142,8 @@ def _as_frame(y: Any) -> tuple[pd.DataFrame, bool]:
     if isinstance(y, pd.Series):
         index = y.index.to_timestamp() if isinstance(y.index, pd.PeriodIndex) else y.index
         return pd.DataFrame({"unique_id": ALONE, "ds": index, "y": y.to_numpy()}), False
-    values = np.asarray(y)
+    masked = isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y)  # what is masked is missing
+    values = np.ma.filled(y.astype(float), np.nan) if masked else np.asarray(y)
     if values.ndim != 1:
         raise InputError(f"y is one series: a list, an array of one dimension, a pandas Series or a table with the "
                          f"columns unique_id, ds and y; this has {values.ndim} dimensions")  # fmt: skip
@@ -143,11 +155,12 @@ def read_numbers(column: pd.Series, name: str) -> Array:
     try:
         return pd.to_numeric(column).to_numpy(dtype=float)
     except (ValueError, TypeError):
-        raise InputError(f"{name} must hold numbers; it holds {column.iloc[0]!r:.60}") from None
+        wrong = column[column.notna() & pd.to_numeric(column, errors="coerce").isna()]
+        shown = (wrong if len(wrong) else column).iloc[0]
+        raise InputError(f"{name} must hold numbers; it holds {shown!r:.60}") from None
 
 
-def _read_one(name: str, rows: pd.DataFrame, causes: Sequence[str], season: int | None) -> Named | None:
-    called = f"series '{name}'" if name else "y"
+def _read_one(name: str, called: str, rows: pd.DataFrame, causes: Sequence[str], season: int | None) -> Named | None:
     values = read_numbers(rows["y"], called)
     known = np.column_stack([np.empty((len(rows), 0)), *(rows[f"cause {each}"].to_numpy() for each in causes)])
     there = ~np.isnan(values) & ~np.isnan(known).any(axis=1)  # a missing value is a missing step
@@ -157,13 +170,14 @@ def _read_one(name: str, rows: pd.DataFrame, causes: Sequence[str], season: int 
         raise InputError(f"{called} holds {np.abs(values[there]).max():g}: give such values in a larger unit")
     if there.sum() < 2:
         return None
-    times, timeline = read_times(rows["ds"].to_numpy()[there], called)
+    read = read_times(rows["ds"].to_numpy()[there], called)
+    times = read.numbers
     order = np.argsort(times, kind="stable")
     times, values, known = times[order], values[there][order], known[there][order]
     if (same := np.flatnonzero(np.diff(times) == 0)).size:
         shown = rows["ds"].to_numpy()[there][order][same[0]]
         raise InputError(f"{called} has two values for {show(shown)}: add them up or keep one")
-    calendar = make_calendar(times, timeline)
+    calendar = make_calendar(replace(read, numbers=times))
     length = choose_season(season, calendar, times, called)
     places = (times - times[0]) / calendar.step / length
     centres, spreads = known.mean(axis=0), known.std(axis=0)
@@ -181,9 +195,34 @@ def choose_season(asked: int | None, calendar: Calendar, times: Array, called: s
         raise InputError(f"season is a number of steps such as 12, or None, not {asked!r:.60}")
     if asked > steps:
         raise InputError(
-            f"season={asked} is longer than {called}, which spans {steps:.0f} steps; give a shorter one, or 1"
+            f"a season of {asked} is longer than {called}, which spans {steps:.0f} steps; give a shorter one, or 1"
         )
     return int(asked)
+
+
+def note_weekdays(many: Sequence[Named]) -> list[str]:
+    """Say which weekdays series of days never have, as those are forecast too."""
+    lacking: dict[tuple[str, ...], int] = {}
+    for named in many:
+        days = named.series.places * named.series.season
+        if named.calendar.kind == "day" and days[-1] >= WEEKS_TO_SEE * 7:
+            there = set(pd.DatetimeIndex(named.calendar.times(days)).day_name())
+            missing = tuple(f"{day}s" for day in WEEKDAYS if day not in there)
+            if missing:
+                lacking[missing] = lacking.get(missing, 0) + 1
+    return [
+        f"{'the data have' if len(many) == 1 else f'{count} of {len(many)} series have'} no {' and '.join(days)}; "
+        "the steps to come have them: pass over what is foreseen for those days"
+        for days, count in lacking.items()
+    ]
+
+
+def _count(what: str, lacking: pd.Series) -> list[str]:
+    """Say how many rows lack something and are left out; nothing where none does."""
+    count = int(lacking.sum())
+    if not count:
+        return []
+    return [f"1 row has {what} and is left out" if count == 1 else f"{count} rows have {what} and are left out"]
 
 
 def _list(names: Sequence[str], most: int = 5) -> str:

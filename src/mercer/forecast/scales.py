@@ -24,7 +24,7 @@ class Scale:
     forward: Callable[[Array], Array]
     backward: Callable[[Array], Array]
     log_slope: Callable[[Array], Array]
-    positive: bool  # for values above zero only
+    positive: bool  # for series above zero only
 
     def allows(self, values: Array) -> bool:
         """Tell whether the values can be modelled on this scale."""
@@ -40,8 +40,8 @@ def _as_it_is(values: Array) -> Array:
 
 
 def _root(values: Array) -> Array:
-    """The square root; below every number that occurs for what lies below zero."""
-    return np.where(values >= 0, np.sqrt(np.maximum(values, 0.0)), -math.inf)
+    """The square root with the sign of the value: what falls through zero goes on, and does not pile up there."""
+    return np.asarray(np.sign(values) * np.sqrt(np.abs(values)))
 
 
 def _logarithm(values: Array) -> Array:
@@ -50,7 +50,8 @@ def _logarithm(values: Array) -> Array:
 
 
 def _square(values: Array) -> Array:
-    return np.asarray(np.maximum(values, 0.0) ** 2)
+    """The inverse of the root: the square with the sign of the value."""
+    return np.asarray(values * np.abs(values))
 
 
 def _root_slope(values: Array) -> Array:

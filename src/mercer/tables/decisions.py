@@ -58,6 +58,9 @@ WORDS: dict[str, Callable[[Decision], str]] = {
     "two-digit years": lambda d: f"{_say_columns(d)}: years of two digits were read as 1969 to 2068",
     "years": lambda d: f"{_say_columns(d)}: whole numbers were read as years",
     "dates from digits": lambda d: f"{_say_columns(d)}: whole numbers such as {d.value} were read as dates",
+    "dates from day numbers": lambda d: (
+        f"{_say_columns(d)}: numbers such as {d.value} were read as dates, counted in days as spreadsheets do"
+    ),
     "codes": lambda d: f"{_say_columns(d)}: entries such as {d.value} with leading zeros are codes, not numbers",
     "row numbers": lambda d: "the first column has no name and holds row numbers; it was left out",
     "no name": lambda d: f"column {d.count} has no name and is called '{d.value}'",
@@ -88,6 +91,7 @@ OTHERWISE = {  # the option that decides otherwise, by kind, or by kind and valu
 OTHER_KIND = {  # or that names the kind of the column
     "thousands": "text", "currency": "text", "per cent": "text", "unit": "text", "clock": "text", "flags": "text",
     "minus": "text", "missing": "text", "years": "number", "dates from digits": "number", "codes": "number",
+    "dates from day numbers": "number",
 }  # fmt: skip
 
 

@@ -49,6 +49,8 @@ YEARS_BY_NAME = (1000, 2999)  # in a column that is called year: growth rings, c
 YEAR_WORDS = {"year", "years", "yr", "yrs", "fy", "jahr", "jahre", "annee", "année", "ano", "año", "anno", "jaar", "år"}
 DATE_WORDS = YEAR_WORDS | {"date", "day", "month", "period", "time", "when", "datum", "monat", "mois", "ym", "yyyymm"}
 UNIX_WORDS = {"timestamp", "unix", "epoch"}
+SERIAL_WORDS = {"date", "dates", "day", "when", "datum", "fecha", "data"}
+SERIAL = (20_000, 60_000)  # days since 1899-12-30, as spreadsheets count them: the years 1954 to 2064
 UNIX = (315_532_800, 2_524_608_000)  # the years 1980 to 2050
 FEW = 6  # whole numbers that are all months by chance are hardly more
 
@@ -309,6 +311,10 @@ def read_digits(name: str, values: NDArray[np.float64], options: KindOptions, ki
         if words & UNIX_WORDS and np.all((present >= UNIX[0] * factor) & (present <= UNIX[1] * factor)):
             seconds = pd.to_datetime(pd.Series(values / factor), unit="s", utc=True)
             return ReadColumn("date", seconds.array, (written,))
+    by_days = bool(words & SERIAL_WORDS) or kind == "date"
+    if by_days and np.all((present >= SERIAL[0]) & (present <= SERIAL[1])):
+        moments = pd.to_datetime(pd.Series(values), unit="D", origin="1899-12-30").to_numpy("datetime64[us]")
+        return ReadColumn("date", moments, (replace(written, kind="dates from day numbers"),))
     steps = np.diff(present)
     counts_up = len(present) >= FEW and bool(np.all(steps == 1)) and present[0] >= 1800 and present[-1] <= 2100
     called = bool(words & YEAR_WORDS) and _within(present, YEARS_BY_NAME)
