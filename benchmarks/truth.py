@@ -3,6 +3,7 @@
     python -m benchmarks.truth --quick [--jobs 2]            # 60 sets of all kinds
     python -m benchmarks.truth [--jobs 16] [--data FOLDER]   # 400 known, those seen to go wrong, and real ones
     python -m benchmarks.truth --only season-03,walk-00      # some; --judge does not run anything
+    python -m benchmarks.truth --draw 7 [--quick]            # other sets of the same kinds, that nobody has looked at
 
 Each set goes the way of `mercer discover FILE --time-budget 20` (one job, one thread, seed 0): a CSV file is written,
 read and prepared by the command's own functions, learned from and explained; only the report is not drawn. Where rich
@@ -33,7 +34,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import machine
-from benchmarks.truth_data import Entry, KnownSet, list_known, make_known
+from benchmarks.truth_data import PER_DRAW, Entry, KnownSet, list_known, make_known
 from benchmarks.truth_real import list_real, make_real
 from benchmarks.truth_report import judge_record, write_report
 from benchmarks.truth_seen import FAMILY, list_seen, make_seen
@@ -170,13 +171,13 @@ def carry_out(known: KnownSet, budget: float) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------------- all sets
 
 
-def list_entries(quick: bool, data: Path | None) -> list[Entry]:
-    """Return the sets to run: in quick mode some of every family, and all that were seen to go wrong."""
-    known, seen = list_known(), list_seen()
+def list_entries(quick: bool, data: Path | None, draw: int = 0) -> list[Entry]:
+    """Return the sets to run: in quick mode some of every family; those seen to go wrong are with the first draw."""
+    known, seen = list_known(draw), list_seen() if draw == 0 else []
     if quick:
-        few = [entry for entry in known if entry.seed < QUICK_OF_EACH.get(entry.family.split("-")[0], 2)]
+        few = [e for e in known if e.seed % PER_DRAW < QUICK_OF_EACH.get(e.family.split("-")[0], 2)]
         return [*few, *seen]
-    return [*known, *seen, *list_real(data)]
+    return [*known, *seen, *(list_real(data) if draw == 0 else [])]
 
 
 def make(entry: Entry, data: Path | None) -> KnownSet:
@@ -251,6 +252,7 @@ def run_all(entries: list[Entry], data: Path | None, arguments: argparse.Namespa
             return f"{entry.name} not begun"
         own = [sys.executable, "-W", "ignore", "-m", "benchmarks.truth", "--one", entry.name, "--state", state]
         own += ["--runs", str(folder), "--budget", str(budget), *(["--data", str(data)] if data else [])]
+        own += ["--draw", str(arguments.draw)]
         began = time.perf_counter()
         try:
             done = subprocess.run(own, capture_output=True, text=True, timeout=PATIENCE * budget, check=False)
@@ -272,6 +274,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="60 sets of all kinds")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--data", type=Path, help="a folder with timeseries/ and regression/, for more real sets")
+    parser.add_argument("--draw", type=int, default=0, help="0: the 400 sets; other numbers: 400 others each")
     parser.add_argument("--only", help="some sets by name, or by the beginning of it, as season-03,walk")
     parser.add_argument("--runs", type=Path, default=RUNS, help="where the file of each set is")
     parser.add_argument("--out", type=Path, default=RESULTS / "truth.md")
@@ -285,13 +288,13 @@ def main() -> None:
     os.environ.update(dict.fromkeys(THREADS, "1"))
     data = arguments.data.resolve() if arguments.data else None
     if arguments.one:
-        entry = next(entry for entry in list_entries(False, data) if entry.name == arguments.one)
+        entry = next(entry for entry in list_entries(False, data, arguments.draw) if entry.name == arguments.one)
         work(entry, data, arguments.runs, arguments.budget, arguments.state)
         return
-    entries = list_entries(arguments.quick, data)
+    entries = list_entries(arguments.quick, data, arguments.draw)
     if arguments.only:
         beginnings = tuple(arguments.only.split(","))
-        entries = [entry for entry in list_entries(False, data) if entry.name.startswith(beginnings)]
+        entries = [e for e in list_entries(False, data, arguments.draw) if e.name.startswith(beginnings)]
     if not arguments.judge:
         run_all(entries, data, arguments)
     judged, state = [], state_of_code()
@@ -300,7 +303,10 @@ def main() -> None:
         if record is not None and (arguments.judge or arguments.keep or record["state"] == state):
             judged.append(judge_record(make(entry, data), record))
     command = (
-        "python -m benchmarks.truth" + (" --quick" if arguments.quick else "") + (" --data FOLDER" if data else "")
+        "python -m benchmarks.truth"
+        + (" --quick" if arguments.quick else "")
+        + (f" --draw {arguments.draw}" if arguments.draw else "")
+        + (" --data FOLDER" if data else "")
     )
     print(f"{len(judged)} of {len(entries)} sets are judged", file=sys.stderr)
     print(write_report(judged, arguments.out, command))

@@ -295,7 +295,7 @@ def judge_slow(case: Case, claim: Claim, leaves: list[Leaf], share: float) -> Ve
     """A curve: false where it is called a random walk, or a line whose slope changes, and is not."""
     truth, span = case.truth, case.truth.span
     bent = bend(case)
-    longest = max([case.in_true_unit(leaf.number("lengthscale") or 0.0, case.unit) for leaf in leaves])
+    longest = max((case.in_true_unit(leaf.number("lengthscale") or 0.0, case.unit) for leaf in leaves), default=0.0)
     wanders = {leaf.symbol for leaf in leaves} == {"M12"} and longest >= WALKING * span
     if wanders and truth.curve != "walk" and share >= SMALLEST:
         return verdict(claim, False, "nothing wanders like a random walk")

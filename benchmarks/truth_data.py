@@ -721,10 +721,16 @@ class Entry:
     seed: int
 
 
-def list_known() -> list[Entry]:
-    """Return the 400 data sets, family by family."""
+PER_DRAW = 100  # numbers of a family that one draw may use
+
+
+def list_known(draw: int = 0) -> list[Entry]:
+    """Return 400 data sets, family by family; each draw has others."""
     counts = {**dict.fromkeys(SERIES, 17), **TABLES, **CLASSES, **GRIDS}
-    return [Entry(f"{family}-{k:02d}", family, k) for family, many in counts.items() for k in range(many)]
+    first = PER_DRAW * draw
+    return [
+        Entry(f"{family}-{first + k:02d}", family, first + k) for family, many in counts.items() for k in range(many)
+    ]
 
 
 def make_known(entry: Entry) -> KnownSet:
