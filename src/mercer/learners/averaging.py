@@ -19,7 +19,7 @@ from scipy.special import gammaln, logsumexp
 from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
 from mercer.fitting.newton import descend
-from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
+from mercer.fitting.problem import Fit, FitOptions, Problem, prepare
 from mercer.fitting.starts import LearnedPrior
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import LOG_2_PI
@@ -43,20 +43,20 @@ SOME = 0.1  # of all weight by evidence, that kernels with a change need togethe
 WIDEST = 25.0  # bands five times as wide: more means that the kernel cannot forecast at all, and its weight says so
 
 
-def resume(
-    fit: Fit, data: Data, engine: Engine, iterations: int, priors: bool | LearnedPrior = False,
-    known_noise: bool = False, until: float | None = None,
-) -> tuple[Problem, Run]:  # fmt: skip
-    """Return the problem of fitting the kernel to other rows, and where the optimiser came from the old optimum."""
+def begin_again(
+    fit: Fit, data: Data, engine: Engine, priors: bool | LearnedPrior = False, known_noise: bool = False
+) -> tuple[Problem, Array]:
+    """Return the problem of fitting the kernel to other rows, and the old optimum as its start."""
     options = FitOptions(priors=priors, noise=fit.noise if known_noise else None)
     problem = prepare(fit.expression, data, engine, options)
-    return problem, descend(problem, [problem.point(fit.values, fit.likelihood)], iterations, until=until)[0]
+    return problem, problem.point(fit.values, fit.likelihood)
 
 
 def refit(fit: Fit, data: Data, engine: Engine, iterations: int) -> Fit:
     """Fit a finished kernel to other rows, from its optimum on, which is near the new one."""
     with one_thread():
-        problem, run = resume(fit, data, engine, iterations)
+        problem, start = begin_again(fit, data, engine)
+        (run,) = descend(problem, [start], iterations)
         return problem.conclude([run], run.point, fit.evaluations)
 
 
@@ -129,7 +129,8 @@ def forecast(
             past, rows = data.take(before), data.X[after]
             ordered = rows[np.argsort(rows[:, column], kind="stable")]
             between = (ordered[1:] + ordered[:-1]) / 2.0
-            problem, run = resume(fit, past, engine, REFIT_ITERATIONS, priors, known_noise, until)
+            problem, start = begin_again(fit, past, engine, priors, known_noise)
+            (run,) = descend(problem, [start], REFIT_ITERATIONS, until=until)
             values, likelihood = problem.split(run.point)
             found = engine.posterior(problem.program, values, likelihood, past).predict(np.vstack([rows, between]))
             mean, variance = found.mean, found.variance + likelihood.noise

@@ -27,7 +27,7 @@ from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.fitting.minimise import ONE_THREAD_BELOW, Clock, OutOfTimeError, Work
 from mercer.fitting.periods import find_step, in_turn, periods, seasons
-from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
+from mercer.fitting.problem import FAILED_VALUE, FitOptions
 from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data
 from mercer.kernels.algebra import canonical, canonical_structure, structure
@@ -38,15 +38,9 @@ from mercer.kernels.parameters import layout
 from mercer.learners.averaging import Forecasts, forecast, weigh
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, WholeData, read_time_budget
 from mercer.learners.criteria import BIC, criterion
-from mercer.learners.every_column import (
-    EveryColumnPolicy,
-    find_on,
-    inherit,
-    kernel_on_each_column,
-    kernels_on_every_column,
-)
+from mercer.learners.every_column import EveryColumnPolicy, find_on, kernel_on_each_column, kernels_on_every_column
 from mercer.learners.experience import read_priors, to_plain
-from mercer.learners.finalists import choose_finalists, find_carried, fit_to_all, for_each, leave_out_negligible
+from mercer.learners.finalists import choose_finalists, find_carried, fit_to_all, leave_out_negligible, run_all
 from mercer.learners.growth import (
     LEFT_BEHIND,
     Child,
@@ -58,6 +52,7 @@ from mercer.learners.growth import (
     check_operators,
     children,
     has_periods,
+    inherit,
     jump_of_level,
     leave_behind,
     usual_kernels,
@@ -780,22 +775,15 @@ class Search:
 
     def _forecast(self, ranked: list[Candidate], column: int) -> tuple[list[Candidate], list[Forecasts] | None]:
         """Forecast with the finalists: with all, or with as many of the best as there is time for."""
-        trials = self.trials
-        clock, found, longest = replace(trials.clock, reserve=self.kept), list[Forecasts](), 0.0
-        if clock.budget is None:
-            return ranked, self._forecast_some(ranked, column, None)
-        size = effective_n_jobs(trials.jobs)
-        while len(found) < len(ranked) and (clock.seconds_left or 0.0) > longest:
-            some, started = ranked[len(found) : len(found) + size], clock.seconds
-            found += self._forecast_some(some, column, clock.until)
+        trials, found, longest = self.trials, list[Forecasts](), 0.0
+        clock = replace(trials.clock, reserve=self.kept)
+        size = len(ranked) if clock.budget is None else effective_n_jobs(trials.jobs)
+        while len(found) < len(ranked) and (clock.seconds_left is None or clock.seconds_left > longest):
+            some, started = [c.full_fit for c in ranked[len(found) : len(found) + size]], clock.seconds
+            how = [(self.judge.priors_of(fit.expression), False, clock.until) for fit in some]
+            work = [(fit, self.context.data, self.engine, column, *each) for fit, each in zip(some, how, strict=True)]
+            found += run_all(forecast, work, trials)
             longest = clock.seconds - started
         if not found and len(ranked) > 1:
             trials.notes.append("there was no time for forecasts of the finalists: the kernels are weighed without")
         return (ranked[: len(found)], found) if found else (ranked, None)
-
-    def _forecast_some(self, some: list[Candidate], column: int, until: float | None) -> list[Forecasts]:
-        def look_ahead(fit: Fit) -> Forecasts:
-            held = self.judge.priors_of(fit.expression)
-            return forecast(fit, self.context.data, self.engine, column, held, False, until)
-
-        return for_each(some, self.trials, look_ahead)
