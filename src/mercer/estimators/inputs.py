@@ -243,7 +243,7 @@ def is_dask(value: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class FitInput:
     """What a fit begins with: the rows, the columns that vary, and for a stream the engine."""
 
     rows: TrainingRows
@@ -263,7 +263,7 @@ class Reading:
         }
 
 
-def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> Reading:
+def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> FitInput:
     """Return the rows of a table in memory that have a target, with how they are scaled to unit spread.
 
     Codes of categories stay what they are.
@@ -282,10 +282,10 @@ def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> Read
     coded = np.isin(np.arange(matrix.shape[1]), list(columns.categories))
     shift, spread = measure(matrix)
     units = units_from(np.where(coded, 0.0, shift), spread, varies & ~coded, y_scale).with_squares()
-    return Reading(TrainingRows(matrix, target, units, level, columns, target_name(y)), varying)
+    return FitInput(TrainingRows(matrix, target, units, level, columns, target_name(y)), varying)
 
 
-def read_facts(reading: Reading) -> DataFacts:
+def read_facts(reading: FitInput) -> DataFacts:
     """Return what the choice of a learner goes by."""
     rows, varying = reading.rows, reading.varying
     columns, X = rows.columns, rows.X[:, varying]

@@ -66,7 +66,7 @@ Level = Sequence[tuple[Child, int | None]]  # kernels, each with the number of i
 
 
 @dataclass
-class Line:
+class GrowthLine:
     """A line of growth: its best kernel so far, and the numbers of all its candidates.
 
     `first` is added to the stages of its levels, which tell the attempts of a search apart in its journal.
