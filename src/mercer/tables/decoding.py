@@ -35,7 +35,11 @@ def decode(content: bytes, name: str, encoding: str | None = None) -> tuple[str,
         ) from None
     except UnicodeDecodeError as problem:
         if encoding is None and chosen == "cp1252":
-            chosen, text = "latin-1", content.decode("latin-1")
+            raise InputError(
+                f"'{name}' is neither UTF-8 nor Windows-1252: byte {problem.start} fits none of them. Say what it is, "
+                "as --encoding shift_jis, gb18030, big5, euc_kr, cp1251 or mac_roman, or save it as UTF-8.",
+                about="encoding",
+            ) from None
         elif encoding is None:
             text = content.decode(chosen, errors="replace")
         else:
