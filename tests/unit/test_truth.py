@@ -51,7 +51,7 @@ def averaged(kernels: list[str], weights: Weights, y: np.ndarray, X: pd.DataFram
     """A model whose predictions average kernels with weights that are given."""
     models = [fit(kernel, X, y) for kernel in kernels]
     first, data = models[0].fitted_, models[0].fitted_.training.data
-    members = [(model.fitted_.explained.kernel, model.fitted_.explained.noise) for model in models]
+    members = [(model.fitted_.winner.kernel, model.fitted_.winner.noise) for model in models]
     known = posteriors(members, [Exact()] * len(members), data)
     model = copy.copy(models[0])
     model.fitted_ = replace(first, mixture=make_mixture(members, weights, data, known))

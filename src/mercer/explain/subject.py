@@ -25,7 +25,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base
 from mercer.kernels.parameters import Units, to_data_units, values_of
 from mercer.linalg.factor import Failure, factorise
-from mercer.model.fitted import Columns, Fitted, Mixture
+from mercer.model.fitted import Columns, Fitted, KernelMixture
 
 MOST_TO_CHECK = 3000  # rows
 SHOWN_DIGITS = 4
@@ -88,7 +88,7 @@ class Subject:
     posterior: Posterior
     units: Units
     level: float
-    mixture: Mixture  # predicts, where several kernels are averaged
+    mixture: KernelMixture  # predicts, where several kernels are averaged
     named: bool = True  # the columns have names; otherwise kernels number them
 
     @cached_property
@@ -372,7 +372,7 @@ _SUBJECTS: WeakKeyDictionary[Fitted, Subject] = WeakKeyDictionary()  # the expla
 def subject_of(fitted: Fitted) -> Subject:
     """Return the winner with its data."""
     if fitted not in _SUBJECTS:
-        first, training = fitted.explained, fitted.training
+        first, training = fitted.winner, fitted.training
         _SUBJECTS[fitted] = Subject(
             target=training.target_name or "the target",
             columns=tuple(mark_levels(readable_columns(fitted.columns, training.X), fitted.kernel, training.X)),
@@ -385,7 +385,7 @@ def subject_of(fitted: Fitted) -> Subject:
             units=training.units,
             level=training.level,
             mixture=fitted.mixture,
-            named=fitted.columns.named,
+            named=fitted.columns.has_names,
         )
     return _SUBJECTS[fitted]
 
@@ -403,8 +403,8 @@ def readable_columns(table: Columns, X: Array) -> list[Column]:
             coded = d in table.categories
             written = unit is not None or coded
             show: Callable[[float], str] | None = partial(encoding.describe_value, name) if written else None
-            shown = name if table.named else f"column {name}"
-            source, level = each.name if table.named else shown, levels[place] if levels and not coded else None
+            shown = name if table.has_names else f"column {name}"
+            source, level = each.name if table.has_names else shown, levels[place] if levels and not coded else None
             moment = None if unit is None else partial(_find_moment, each)
             ends = float(low[d]), float(high[d])
             found = Column(shown, unit, *ends, show, source, level, bool(whole[d]), moment=moment)

@@ -50,7 +50,7 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
 Draw = Callable[..., Figure | None]
 
 
-class Steps(Protocol):
+class NextStepsTable(Protocol):
     """What comes next, as the page shows it: a row for each step, and where they come from."""
 
     @property
@@ -62,7 +62,9 @@ class Steps(Protocol):
         """Where they come from."""
 
 
-def report_html(fitted: Fitted | View, explanation: Explanation | None = None, steps: Steps | None = None) -> str:
+def report_html(
+    fitted: Fitted | View, explanation: Explanation | None = None, steps: NextStepsTable | None = None
+) -> str:
     """Return the page."""
     view = View.of(fitted)
     fitted = view.fitted
@@ -210,7 +212,7 @@ def usage(fitted: Fitted) -> str:
         if isinstance(column, DateColumn):
             row[column.name] = write_date(column, numbers.max() + typical_gap(numbers))
     predict = "mean, std = model.predict(new, return_std=True)  # of a new observation"
-    return write_usage(row, fitted.columns.named, predict)
+    return write_usage(row, fitted.columns.has_names, predict)
 
 
 def write_usage(row: dict[str, Any], named: bool, predict: str) -> str:
