@@ -47,9 +47,12 @@ def flat(model: mercer.GPRegressor) -> str:
     return " ".join(model.explain().to_text(10_000).split())
 
 
-def averaged(kernels: list[str], weights: Weights, y: np.ndarray, X: pd.DataFrame = MONTHS) -> mercer.GPRegressor:
-    """A model whose predictions average kernels with weights that are given."""
-    models = [fit(kernel, X, y) for kernel in kernels]
+def averaged(
+    kernels: list[str], weights: Weights, y: np.ndarray, X: pd.DataFrame = MONTHS, noises: tuple[float, ...] = ()
+) -> mercer.GPRegressor:
+    """A model whose predictions average kernels with weights, and variances of the noise, that are given."""
+    given = noises or (None,) * len(kernels)
+    models = [fit(kernel, X, y, noise) for kernel, noise in zip(kernels, given, strict=True)]
     first, data = models[0].fitted_, models[0].fitted_.training.data
     members = [(model.fitted_.winner.kernel, model.fitted_.winner.noise) for model in models]
     known = posteriors(members, [Exact()] * len(members), data)
@@ -644,6 +647,16 @@ def test_noise_that_looks_like_what_changes_from_row_to_row_is_not_known() -> No
     explanation = fit(text, MONTHS, season, noise=0.2).explain()
     assert "cannot be told" in explanation.structure.sentence
     assert not any(claim.kind in ("noise", "unexplained") for claim in explanation.claims)
+
+
+def test_noise_that_kernels_do_not_agree_about_is_not_known() -> None:
+    """Three quarters of the weight took most of the noise for a rough curve: half of it was said, as if known."""
+    rough, smooth = "M12(0, lengthscale=fixed(2.9))", "SE(0, lengthscale=fixed(8))"
+    y = 1.2 * np.sin(COUNT / 8.0) + 0.7 * NOISE
+    for weight, known in ((0.7, False), (0.2, True)):
+        weights = Weights((weight, 1.0 - weight), (weight, 1.0 - weight), (1.0, 1.0), None)
+        claims = averaged([rough, smooth], weights, y, noises=(0.05, 0.5)).explain().claims
+        assert any(claim.kind in ("noise", "unexplained") for claim in claims) == known
 
 
 def test_a_band_that_is_too_narrow_does_not_say_what_the_noise_is() -> None:

@@ -30,6 +30,7 @@ PERMUTATIONS, MORE_PERMUTATIONS = 199, 999  # more where the first say that it i
 MOST_PAIRS = 66  # products of two inputs: of 12 inputs
 SMALL_EFFECT = 0.05  # of the variance of the target: what is denied must be smaller
 SEEN = 15.0  # rows times the share of a variance: (2.6 + 1.3)^2, seen at p = 0.01 in nine cases of ten
+OFF, MOST_OFF = 1.5, 1 / 3  # times a standard deviation of noise; of the weight of kernels that are off by more
 CURVED = 5  # the degree of polynomials that errors are held against
 FEWEST = 10  # rows below which nothing can be said
 SEEN_OF_ANY_SHAPE = 30.0  # the same where it may bend, and is one of many inputs or pairs that were looked at
@@ -159,7 +160,7 @@ def can_see(subject: Subject, noise_share: float | None = None, seen: float = SE
 
 
 def can_tell_noise(subject: Subject) -> bool:
-    """Whether the rows tell noise from what changes from one row to the next, in most of the kernels.
+    """Whether the rows tell noise from what changes from one row to the next: in most kernels, and in all about alike.
 
     With c of the variance of both in a summand that correlates rows by r1 and r2 one and two steps apart, errors have
     c r1 and c r2 where noise alone leaves none: c r2 must be more than correlations of so many rows are by chance.
@@ -176,7 +177,14 @@ def can_tell_noise(subject: Subject) -> bool:
             if variance > MOST_OF_NOISE * noise and float(apart.mean()) * variance / (variance + noise) < least:
                 doubtful += kernel.within
                 break
-    return doubtful <= 0.5 * sum(each.within for each in subject.heard)
+    total, known = sum(each.within for each in subject.heard), subject.noise_variance / subject.units.y_scale**2
+    off = sum(each.within for each in subject.heard if _is_off(subject.noise_of(each) * subject.widening**2, known))
+    return doubtful <= 0.5 * total and off <= MOST_OFF * total
+
+
+def _is_off(noise: float, known: float) -> bool:
+    """Whether a kernel has clearly more or less noise than the average of all."""
+    return abs(math.log(max(noise, 1e-12) / max(known, 1e-12))) > 2.0 * math.log(OFF)
 
 
 def find_dependences(subject: Subject) -> tuple[Dependence, ...]:
