@@ -391,7 +391,7 @@ def _list_either(names: Sequence[str], sure: float) -> str:
 
 
 @words_for("next values")
-def _say_next(claim: Claim, vocabulary: Vocabulary) -> str:
+def _say_next(claim: Claim, _: Vocabulary) -> str:
     """List the next values with their bands."""
     width = min(each.high - each.low for each in claim.value)
     parts = []
@@ -420,7 +420,7 @@ def _say_what_matters(claim: Claim, vocabulary: Vocabulary) -> str:
 
 
 @words_for("unusual rows")
-def _say_unusual(claim: Claim, vocabulary: Vocabulary) -> str:
+def _say_unusual(claim: Claim, _: Vocabulary) -> str:
     """Name the rows that stand out, with what was expected of them."""
     found, parts = claim.value, list[str]()
     if not found.rows:
