@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import re
 import sys
@@ -316,6 +317,8 @@ def test_workbooks_that_cannot_be_read(reading):
     with pytest.raises(InputError, match="no stored result"):
         reading(workbook(first=[["a", "b"], [1, "=A2*2"], [None, "=A3*2"]]), "t.xlsx")
     whole = workbook(first=[["a", "b"], [1, 2]])
+    with pytest.raises(InputError, match="password"):
+        reading(b"\xd0\xcf\x11\xe0" + bytes(500), "t.xlsx")
     for content in (b"PK\x03\x04", whole[: len(whole) // 2], b"nonsense"):
         with pytest.raises(InputError, match="workbook"):
             reading(content, "t.xlsx")
@@ -439,12 +442,31 @@ def test_what_would_be_read_wrong_is_refused(reading, text, words):
     assert all(word in str(caught.value) for word in words), caught.value
 
 
+def test_lists_in_cells_are_texts(tmp_path):
+    pd.DataFrame({"x": [[1, 2], [3]], "y": [1.5, 2.5]}).to_parquet(tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet").frame.y.tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize("text", ['[{"a": 1}, {"a": 2}]', "\n<!DOCTYPE html><table><tr><td>1</td></tr></table>"])
+def test_files_of_other_kinds_are_named(reading, text):
+    with pytest.raises(InputError, match="looks like (JSON|a web page)"):
+        reading(text)
+
+
+def test_durations_are_hours(reading, tmp_path):
+    hours = [dt.timedelta(hours=30, minutes=15), dt.timedelta(minutes=30), dt.time(4, 30)]
+    frame = reading(workbook(first=[["t", "y"], *([one, 1.5] for one in hours)]), "t.xlsx").frame
+    assert frame.t.tolist() == [30.25, 0.5, 4.5]
+    pd.DataFrame({"t": pd.to_timedelta(["30:15:00", "0:30:00"]), "y": [1, 2]}).to_parquet(tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet").frame.t.tolist() == [30.25, 0.5]
+
+
 def test_dates_that_a_spreadsheet_program_half_converted_are_refused(reading):
     day = pd.Timestamp(2019, 1, 1)
     # of 01/03/2019 to 20/03/2019 the first twelve became January 3rd to December 3rd
     dates = [day.replace(month=n, day=3) if n <= 12 else f"{n}/03/2019" for n in range(1, 21)]
     with pytest.raises(InputError, match="took days for months"):
-        reading(workbook(first=[["d", "y"], *([one, 1.5] for one in [day, *dates])]), "t.xlsx")
+        reading(workbook(first=[["d", "y"], *([one, 1.5] for one in dates)]), "t.xlsx")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,11 @@ SIGNATURES = {
     b"PAR1": "a Parquet file; give its name the ending .parquet",
     b"\x1f\x8b": "a gzip archive; unpack it first",
     b"%PDF": "a PDF document; export the table as CSV instead",
+    b"<!doctype": "a web page; open it and save the table as CSV",
+    b"<html": "a web page; open it and save the table as CSV",
+    b"<?xml": "XML; open it in a spreadsheet program and save the table as CSV",
+    b"[{": "JSON; in Python, pandas.read_json(...).to_csv(...) makes a CSV file of it",
+    b'{"': "JSON; in Python, pandas.read_json(...).to_csv(...) makes a CSV file of it",
 }
 SHOWN = {"cp1252": "Windows-1252 (western Europe)", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "utf-16": "UTF-16"}
 PROBED = 4000  # bytes that tell UTF-16: of western text every second one is zero
@@ -24,7 +29,7 @@ def decode(content: bytes, name: str, encoding: str | None = None) -> tuple[str,
     `encoding` is the user's word for it.
     """
     for signature, description in SIGNATURES.items():
-        if content.startswith(signature):
+        if content.startswith(signature) or content[:100].lstrip(b"\xef\xbb\xbf\r\n ").lower().startswith(signature):
             raise InputError(f"'{name}' is not a text file: it looks like {description}.", about="file")
     chosen = encoding or _guess(content, name)
     try:

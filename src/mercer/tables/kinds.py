@@ -99,12 +99,15 @@ class WrittenColumn:
         for row, entry in enumerate(values):
             if isinstance(entry, str):
                 texts[row] = entry.strip()
-            elif entry is None or pd.isna(entry):
+            elif entry is None or (np.ndim(entry) == 0 and pd.isna(entry)):
                 continue
             elif isinstance(entry, datetime.date | np.datetime64):
                 moments[row] = np.datetime64(entry).astype("datetime64[us]")
             elif isinstance(entry, numbers_module.Real | np.number | np.bool_):
                 numbers[row] = float(entry)
+            elif isinstance(entry, datetime.timedelta):
+                minutes, seconds = divmod(entry.total_seconds(), 60)
+                texts[row] = f"{minutes // 60:.0f}:{minutes % 60:02.0f}:{seconds:09.6f}"
             else:
                 texts[row] = str(entry).strip()
         places, distinct = pd.factorize(texts)
@@ -166,6 +169,9 @@ def type_columns(
             if kinds.get(name) == "text":
                 texts = column.astype(str).str.removesuffix(" 00:00:00").astype(object)
                 typed[name] = texts.where(column.notna(), None)
+            elif column.dtype.kind == "m":
+                typed[name] = column.dt.total_seconds() / 3600.0
+                decisions.append(Decision("clock", columns=(name,)))
             continue
         if pd.api.types.is_numeric_dtype(column.dtype):
             digits = read_digits(name, column.to_numpy(dtype=np.float64, na_value=np.nan), options, kinds.get(name))
@@ -428,7 +434,7 @@ def _refuse_half_converted(column: WrittenColumn) -> None:
     if not fields or len(stored) < FEW_STORED or any(found is None or max(found) <= 12 for found in fields):
         return
     days = (stored.astype("datetime64[D]") - stored.astype("datetime64[M]")).astype(int) + 1
-    if days.max() <= 12 and len(np.unique(days)) > 1:
+    if days.max() <= 12:
         raise InputError(
             f"Column '{column.name}' holds dates, and texts such as {column.texts[0]}: opening the file, a spreadsheet "
             "program probably took days for months where it could, and left the rest as text. Open the original file "

@@ -31,7 +31,7 @@ from mercer.tables.layout import Record, find_header, find_width, is_empty, is_p
 from mercer.tables.names import clean_columns, clean_names, pluralise, quote, suggest
 from mercer.tables.workbook import read_sheet
 
-TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
+TEXT_EXTENSIONS = (".csv", ".tsv", ".txt", ".dat")
 PARQUET_EXTENSIONS = (".parquet", ".pq")
 WORKBOOK_EXTENSIONS = (".xlsx", ".xlsm")
 STANDARD_INPUT = "-"
