@@ -24,7 +24,8 @@ def explanation_to_html(explanation: Explanation) -> str:
     parts.append((explanation.noise_share, explanation.noise_sentence))
     rows = [(percent(share), sentence) for share, sentence in parts]
     more = [*(effect.sentence for effect in explanation.effects), *explanation.interactions]
-    more += [] if explanation.extrapolation is None else [explanation.extrapolation.sentence]
+    beyond = "" if explanation.extrapolation is None else explanation.extrapolation.sentence
+    more += [beyond] if beyond else []
     more += [explanation.residual_sentence, *explanation.not_found_sentences]
     chosen = [] if explanation.chosen is None else [explanation.chosen.sentence]
     details = [*chosen, f"{explanation.outcome.found_by} {explanation.outcome.sentence}"]

@@ -73,6 +73,7 @@ class Seen:
     grows: bool | None = None
     jump: Jump | None = None
     idle_period: float | None = None  # of a kernel whose curve does not repeat with it
+    noise: bool = False  # rows have nothing of it in common
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ HINT = "a prediction is little more than a hint"
 CONSTANT = "no structure: the value does not vary"
 ABSENCES = {"effect": "No effect of", "trend": "No linear trend", "period": "No period"}
 CHANCE = 0.01  # the p-value from which a season may be chance
+KNOWN_SIZE = 0.25  # of an effect: where it is known less well, its interval is said
 LIKELY, SURE = 0.5, 0.99  # what is less probable is not described as being there; what is more so needs no number
 SHARES = "(shares of the variance; with the noise they add up to 100 %)"  # the numbers in front of components
 
@@ -79,8 +80,8 @@ SENTENCES |= {  # those of one sentence without any choice
     ),
     "noise": lambda claim, _: f"Noise of standard deviation {number(claim.value)}.",
     "noise not known": lambda *_: (
-        "How much of this is noise cannot be told: the curve passes through nearly every row, and the rest is next to "
-        "nothing."
+        "How much of this is noise cannot be told: with so few rows it looks the same as what changes from one row to "
+        "the next."
     ),
     "unexplained": lambda claim, _: (
         f"Noise or what the model has not found, of standard deviation {number(claim.value)}."
@@ -180,6 +181,8 @@ def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
     seen = claim.value.seen
     if seen is not None and seen.jump is not None:
         return _say_jump(seen.jump, column_of(term, columns))
+    if seen is not None and seen.noise:
+        return f"Noise from row to row of {column_of(term, columns).name}: what one row has of it, no other has."
     if seen is not None and seen.idle_period is not None:
         column = column_of(term, columns)
         period = column.length(seen.idle_period)
@@ -348,7 +351,8 @@ def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
         return f"{text}."
     top, bottom = (_list_either(names, sure) for names, sure in
                    ((found.top, found.top_certainty), (found.bottom, found.bottom_certainty)))  # fmt: skip
-    at = "at" if found.rhythm == "daily" else "on" if found.rhythm == "weekly" else "in"
+    date = "on" if column.unit in ("days", "weeks") else "near"  # as it is in the last cycle
+    at = {"daily": "at", "weekly": "on", "yearly": "in"}.get(found.rhythm, date)
     return f"{text}, highest {at} {top}, lowest {at} {bottom}."
 
 
@@ -423,12 +427,17 @@ def _say_what_matters(claim: Claim, vocabulary: Vocabulary) -> str:
 def _say_unusual(claim: Claim, _: Vocabulary) -> str:
     """Name the rows that stand out, with what was expected of them."""
     found, parts = claim.value, list[str]()
+    number_line = found.column is not None and vocabulary.column(found.column).unit is None
+    along = f"{found.column} " if number_line else ""
     if not found.rows:
-        return f"None of the {found.checked:,} rows stands out from what the others predict."
+        few = "" if found.enough else ", as far as so few rows can tell"
+        if found.doubtful is None:
+            return f"None of the {found.checked:,} rows stands out from what the others predict{few}."
+        most = f"{along}{found.doubtful.at} ({_say_unusual_row(found.doubtful)}, {p_value(found.doubtful.p_value)})"
+        text = f"None of the {found.checked:,} rows clearly stands out from what the others predict"
+        return f"{text}; nearest to it: {most}."
     for each in found.rows:
-        span = abs(each.observed - each.expected)
-        observed, expected = (resolve(value, span) for value in (each.observed, each.expected))
-        parts.append(f"{each.at} ({observed}, expected {expected})")
+        parts.append(f"{along}{each.at} ({_say_unusual_row(each)})")
     more = f", and {found.count - len(parts)} others" if found.count > len(parts) else ""
     stands = "stands" if found.count == 1 else "stand"
     return (
@@ -436,11 +445,19 @@ def _say_unusual(claim: Claim, _: Vocabulary) -> str:
     )
 
 
+def _say_unusual_row(row: Any) -> str:
+    span = abs(row.observed - row.expected)
+    observed, expected = (resolve(value, span) for value in (row.observed, row.expected))
+    return f"{observed}, expected {expected}"
+
+
 @words_for("effect")
 def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     """Of an input that does nothing, say whether there was time to find out."""
     effect, target = claim.value, vocabulary.target
     size = number(effect.size)
+    if effect.low is not None and effect.high - effect.low > 2.0 * KNOWN_SIZE * effect.size:
+        size += f" (95 % between {number(effect.low)} and {number(effect.high)})"
     if effect.direction == "hardly matters":
         return f"The input {effect.column} hardly matters."
     if effect.direction == "not in the model":
@@ -448,7 +465,7 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     if effect.direction == "left out":
         return f"The model makes hardly any use of {effect.column}, but its errors go with it: it does matter."
     if effect.direction == "depends on others":
-        return f"What {effect.column} does depends on the other inputs."
+        return f"What {effect.column} does depends on the other inputs{_say_sure(claim.certainty)}."
     if effect.direction == "not clear":
         return f"Whether {target} rises or falls along {effect.column} is not clear: it changes by less than its band."
     if effect.direction == "differs" and effect.levels:
