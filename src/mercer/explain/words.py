@@ -424,7 +424,7 @@ def _say_what_matters(claim: Claim, vocabulary: Vocabulary) -> str:
 
 
 @words_for("unusual rows")
-def _say_unusual(claim: Claim, _: Vocabulary) -> str:
+def _say_unusual(claim: Claim, vocabulary: Vocabulary) -> str:
     """Name the rows that stand out, with what was expected of them."""
     found, parts = claim.value, list[str]()
     number_line = found.column is not None and vocabulary.column(found.column).unit is None
