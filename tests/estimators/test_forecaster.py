@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import mercer
 from mercer.errors import DataWarning, InputError, ModelFileError
-from mercer.forecast.experience import from_json, packaged_priors, to_json
+from mercer.forecast.experience import from_json, packaged_priors
 from mercer.forecast.mixture import Mixture, Part
 from mercer.forecast.model import fit_series
 from mercer.forecast.reading import read_series
@@ -276,8 +276,15 @@ def test_words_and_backtest(quarterly: mercer.Forecaster) -> None:
     assert found.summary["mase"].mean() < 1.0
     with pytest.warns(DataWarning, match="3 of 50 folds: of 36 values no more origins, 10 steps apart"):
         assert quarterly.backtest(folds=50, horizon=10).table["fold"].nunique() == 3
+    few = pd.DataFrame(
+        {"unique_id": ["long"] * 36 + ["short"] * 5, "ds": np.arange(41), "y": QUARTERS.to_numpy()[:1].repeat(41)}
+    )
+    few["y"] += np.arange(41) % 3
+    with pytest.warns(DataWarning, match="left out, because they are too short for any fold: short"):
+        mercer.Forecaster(season=1).fit(few).backtest(folds=1, horizon=4)
     errors, held = found.plot().axes
     assert_allclose(errors.lines[0].get_ydata(), found.summary["mae"])
+    assert [line.get_label() for line in held.lines[:2]] == ["as many as should be", "inside the 80 % band"]
     assert_allclose(held.lines[1].get_ydata(), 100 * found.summary["inside_80"])
 
 
@@ -409,7 +416,7 @@ def test_priors_are_learned_from_an_archive_and_kept_in_a_file(tmp_path: Path) -
     learned = {path: centre for path, centre, _ in priors.steps["year"].members[0].prior.entries}
     assert learned["2:RW.variance"] > learned["1:LIN.variance"]  # walks are what there was
     priors.save(tmp_path / "priors.json")
-    assert to_json(from_json((tmp_path / "priors.json").read_text())) == to_json(priors)
+    assert from_json((tmp_path / "priors.json").read_text()) == priors
     found = mercer.Forecaster(priors=str(tmp_path / "priors.json")).fit(many[0]).predict(3)
     assert_allclose(found["mean"], many[0].iloc[-1], atol=3.0)
     with pytest.raises(InputError, match="5 series of a kind or more"):

@@ -22,7 +22,7 @@ from mercer.forecast.effects import Effect, find_effects
 from mercer.forecast.experience import Experience, Member, read_priors
 from mercer.forecast.future import coming_times, read_future
 from mercer.forecast.model import SeriesModel, fit_series
-from mercer.forecast.reading import Named, Reading, keep_positive, read_series
+from mercer.forecast.reading import Named, Reading, keep_positive, list_some, read_series
 from mercer.forecast.scales import scale_called
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -315,6 +315,11 @@ def run_backtest(
             f"no series is long enough for {folds} folds of {horizon} steps: ask for fewer or shorter ones"
         )
     table = pd.DataFrame(rows)
+    tested = set(table["unique_id"])
+    if left_out := [named.name for named in reading.many if named.name not in tested]:
+        warnings.warn(
+            f"left out, because they are too short for any fold: {list_some(left_out)}", DataWarning, stacklevel=3
+        )
     there = table["fold"].nunique()
     if there < folds:
         longest = max(len(named.series.values) for named in reading.many)

@@ -96,7 +96,7 @@ def read_series(y: Any, X: Any, season: int | None, country: str | None = None) 
             notes.append(f"the steps{of} are not even; the typical one, {found.calendar.words}, is used for what comes")
     notes += note_earlier(many)
     if left_out:
-        notes.append(f"left out, because one value shows nothing of what comes: {_list(left_out)}")
+        notes.append(f"left out, because one value shows nothing of what comes: {list_some(left_out)}")
     notes += note_weekdays(many)
     if not many:
         raise InputError("there is no series with two values or more: a forecast needs some")
@@ -125,7 +125,7 @@ def keep_positive(reading: Reading) -> Reading:
     if not kept:
         least = others[0].series.values.min()
         raise InputError(f"positive is for values above zero, and {reading.call(others[0].name)} has {least:g}")
-    note = f"left out, because positive is for values above zero: {_list([named.name for named in others])}"
+    note = f"left out, because positive is for values above zero: {list_some([named.name for named in others])}"
     warnings.warn(note, DataWarning, stacklevel=4)
     return replace(reading, many=kept, notes=(*reading.notes, note))
 
@@ -268,6 +268,7 @@ def _count(what: str, lacking: pd.Series) -> list[str]:
     return [f"1 row has {what} and is left out" if count == 1 else f"{count} rows have {what} and are left out"]
 
 
-def _list(names: Sequence[str], most: int = 5) -> str:
+def list_some(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
