@@ -34,7 +34,7 @@ def same_commits(file: str, pattern: str, kept: Path = KEPT, root: Path = ROOT) 
     found: set[str] = set()
     for run in read(kept):
         if run["file"] == file and fnmatch.fnmatchcase(run["cell"], pattern) and run["found"][0] == run["found"][1]:
-            between = git(root, "log", "--first-parent", "--format=%H", f"{run['before']}..{run['after']}")
+            between = git(root, "log", "--format=%H", f"{run['before']}..{run['after']}")
             found.update(between.split())
     return frozenset(found)
 
