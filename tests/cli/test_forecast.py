@@ -82,7 +82,10 @@ def test_known_causes_of_the_steps_to_come(mercer: Mercer, tmp_path: Path) -> No
     assert "cause   promotion: " in result.out
     assert " % higher (95 % between " in result.out
     assert np.allclose(pd.read_csv("next.csv")["mean"], [100, 130, 100], atol=4)
-    assert "What known causes do" in Path("next-report.html").read_text(encoding="utf-8")
+    page = Path("next-report.html").read_text(encoding="utf-8")
+    assert "What known causes do" in page
+    assert ".fit(series, causes)" in page
+    assert "levels=(50, 80, 95), X=coming)" in page
 
 
 @pytest.mark.parametrize(
@@ -113,6 +116,8 @@ def test_a_future_table_that_does_not_fit(mercer: Mercer, tmp_path: Path, future
         (["--horizon", "100000000"], "a number of steps from 1 to 100000, such as 12"),
         (["--horizon", "2", "--time", "store"], "Column 'store' holds 'north', which is no date"),
         (["--horizon", "2", "--id", "shop"], "There is no column 'shop'"),
+        (["--horizon", "2", "--time", "sales"], "Column 'sales' is named as --target and as --time"),
+        (["--horizon", "2", "--causes", "sales", "--future", "x.csv"], "'sales' is named as --target and as --causes"),
         (["--horizon", "2", "--season", "90"], "a season of 90 is longer than sales, which spans 30 steps"),
         (["--horizon", "2", "--out", "next.txt"], "must end in .csv or .parquet"),
     ],

@@ -161,11 +161,65 @@ def test_known_causes_act() -> None:
         model.predict(2, X=pd.DataFrame({"promotion": [0.0]}))
 
 
+def test_causes_go_to_the_values_of_their_dates() -> None:
+    rng = np.random.default_rng(4)
+    days = pd.date_range("2024-01-01", periods=40, name="ds")
+    causes = pd.DataFrame({"promotion": (rng.random(40) < 0.3).astype(float)}, index=days)
+    y = pd.Series(20 + 8 * causes["promotion"].to_numpy() + 0.3 * rng.normal(size=40), index=days)
+    coming = pd.DataFrame({"promotion": [1.0, 0.0]}, index=days[-1] + pd.to_timedelta([2, 1], "D"))
+    shuffled, named = causes.sample(frac=1, random_state=0), coming.rename_axis("ds").assign(unique_id=1)
+    long = y.rename("y").reset_index().assign(unique_id=1)
+    found = [
+        mercer.Forecaster(season=1).fit(values, known).predict(2, X=future)["mean"].to_numpy()
+        for values, known, future in (
+            (y, causes, coming.sort_index().reset_index(drop=True)),  # in order
+            (y, shuffled, coming),
+            (y, pd.concat([shuffled, coming]), coming.set_axis(coming.index.to_period("D"))),
+            (y, shuffled.reset_index(), coming.rename_axis("ds").reset_index()),
+            (long, shuffled.reset_index().assign(unique_id="1"), named.reset_index()),
+            (long, causes.reset_index(drop=True).sample(frac=1, random_state=0),
+             named.set_index("unique_id", append=True)),
+        )
+    ]  # fmt: skip
+    assert_allclose(found, [found[0]] * len(found))
+    assert_allclose(found[0], [20.0, 28.0], atol=1.5)
+    model = mercer.Forecaster(season=1).fit(y, causes)
+    with pytest.raises(InputError, match="the future table lacks 2024-02-10"):
+        model.predict(2, X=coming.set_axis(days[:2] + pd.Timedelta(days=60)))
+    for known, said in (
+        (causes.iloc[:-1], "X has no row for 2024-02-09, which y has: give both the same index"),
+        (causes.reset_index()[:-1], "X has no row for 2024-02-09, which y has: give causes for every value"),
+        (pd.concat([causes, causes[:1]]).reset_index(), "X has two rows for 2024-01-01: keep one"),
+        (pd.concat([causes, causes], axis=1), "X has two columns 'promotion'"),
+        (causes.replace(1.0, np.inf), "column 'promotion' holds a value that is not finite"),
+        (causes.astype(object).replace(1.0, "yes"), "it holds 'yes'; write 1 where it is so and 0 where not"),
+    ):
+        with pytest.raises(InputError, match=said):
+            mercer.Forecaster(season=1).fit(y, known)
+
+
+def test_times_to_come_of_working_days_at_the_ends_of_months_are_days() -> None:
+    ends = pd.date_range("2020-01-31", periods=24, freq="BME")
+    found = mercer.Forecaster(season=1).fit(pd.Series(np.arange(24.0), index=ends)).predict(3)
+    assert list(found.index) == [pd.Timestamp(day) for day in ("2022-01-31", "2022-02-28", "2022-03-31")]
+
+
+def test_numbers_that_may_be_dates_are_said() -> None:
+    months = [202001 + 100 * (place // 12) + place % 12 for place in range(18)]
+    with pytest.warns(DataWarning, match="times such as 202001 were read as plain numbers; if these are dates"):
+        mercer.Forecaster(season=1).fit(pd.Series(np.arange(18.0), index=months))
+    assert mercer.Forecaster(season=1).fit(pd.Series(np.arange(18.0), index=range(2001, 2019))).notes_ == ()
+
+
 def test_files_keep_a_forecaster(quarterly: mercer.Forecaster, tmp_path: Path) -> None:
     quarterly.save(tmp_path / "f.json")
     again = mercer.load(tmp_path / "f.json")
     assert isinstance(again, mercer.Forecaster)
     assert_allclose(again.predict(5), quarterly.predict(5), rtol=1e-6)
+    with pytest.raises(InputError, match="there is no folder"):
+        quarterly.save(tmp_path / "none" / "f.json")
+    with pytest.raises(InputError, match="it is a folder"):
+        quarterly.save(tmp_path)
     (tmp_path / "g.json").write_text('{"format": "mercer forecaster", "version": 99}')
     with pytest.raises(ModelFileError, match="version 99"):
         mercer.load(tmp_path / "g.json")
@@ -227,6 +281,18 @@ def test_bad_input_costs_a_sentence(quarterly: mercer.Forecaster) -> None:
         quarterly.predict(3, levels=(95, 120))
     with pytest.raises(InputError, match=r"write 80, not 0\.8"):
         quarterly.predict(3, levels=(0.8,))
+    with pytest.raises(InputError, match=r"such as \(80, 95\), not 80"):
+        quarterly.predict(3, levels=80)
+    with pytest.raises(InputError, match=r"such as \(0.1, 0.5, 0.9\), not 0.5"):
+        quarterly.predict_quantiles(3, 0.5)
+    assert quarterly.predict(3, levels=np.array([80, 80])).shape == (3, 3)
+    with pytest.raises(InputError, match="it holds dates"):
+        mercer.Forecaster().fit(pd.Series(QUARTERS.index))
+    levels = pd.MultiIndex.from_product([[1], [2, 3]], names=("store", "day"))
+    with pytest.raises(InputError, match=r"index of several levels \(store, day\)"):
+        mercer.Forecaster().fit(pd.Series([1.0, 2.0], index=levels))
+    mixed = pd.DataFrame({"unique_id": [1, "1"] * 3, "ds": [0, 1, 2, 3, 4, 5], "y": np.arange(6.0)})
+    assert mercer.Forecaster().fit(mixed).predict(2).shape == (2, 5)  # 1 and "1" are one series
     with pytest.raises(InputError, match=r"write 80, not 0\.8"):
         quarterly.backtest(folds=1, horizon=2, levels=(0.8,))
     with pytest.raises(InputError, match="columns unique_id, ds and y"):

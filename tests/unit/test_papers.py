@@ -146,9 +146,10 @@ def test_a_fresh_run_of_one_part_of_functionals_keeps_the_others(
         "classification/wine/0/plain": {"plain": fit, "date": old},
     }
     line = {"LIN": {"share": 0.0, "log_density": 1.0, "kernel": "LIN"}}
+    found = {"LIN": {**line["LIN"], "log_density": 2.0}}
     results = {**others, "linear/line": {**line, "date": old}}
     path.write_text(papers.json.dumps({"machines": {}, "results": results, "steps": kfo.STEPS}))
-    monkeypatch.setattr(kfo, "linear", lambda: {"LIN": {**line["LIN"], "log_density": 2.0}})
+    monkeypatch.setattr(kfo, "linear", lambda: found)
 
     def run(*more: str) -> dict[str, Any]:
         given = ["--data", str(tmp_path), "--part", "linear", "--out", str(path), *more]

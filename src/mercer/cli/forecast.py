@@ -147,6 +147,7 @@ def read_long(
         if name is not None and name not in frame.columns:
             raise InputError(f"There is no column '{name}'; the columns are {', '.join(map(repr, frame.columns))}.")
     when = request.time or find_time(frame, request)
+    refuse_two_parts(request, when)
     refuse_other_times(frame[when])
     frame = leave_out_unplaced(frame, [name for name in (when, request.id) if name is not None], terminal)
     times, values = frame[when].to_numpy(), frame[request.target].to_numpy()
@@ -158,6 +159,18 @@ def read_long(
     if (found := find_ids(frame, request, when)) is not None:
         raise InputError(f"Some times occur twice: are these many series? Then say --id {found}.", about="series")
     return pd.Series(values, index=times, name=request.target), causes, request
+
+
+def refuse_two_parts(request: ForecastRequest, when: str) -> None:
+    """Refuse a column that is named for two things, such as the target as its own cause."""
+    parts = [("target", request.target), ("time", when), ("id", request.id)]
+    parts += [("causes", name) for name in request.causes]
+    taken: dict[str, str] = {}
+    for part, name in parts:
+        if name is not None and name in taken:
+            raise InputError(f"Column '{name}' is named as --{taken[name]} and as --{part}; it can be one of them.")
+        if name is not None:
+            taken[name] = part
 
 
 def leave_out_unplaced(frame: pd.DataFrame, names: list[str], terminal: Terminal) -> pd.DataFrame:
@@ -259,11 +272,12 @@ def say(model: Forecaster, found: pd.DataFrame, request: ForecastRequest) -> str
     many = len(model.series_)
     if many > 1:
         return f"The next {request.horizon} steps of {request.target} in {many} series"
-    last = found.iloc[-1]
+    last, time = found.iloc[-1], found["ds"].iloc[-1]  # a row turns whole numbers into others
     digits = count_digits(last["lower_95"], last["upper_95"])
     mean, lower, upper = (f"{last[name]:.{digits}g}" for name in ("mean", "lower_95", "upper_95"))
+    when = _day(time, model.reading_.many[0].calendar.kind)
     return (
-        f"The next {request.horizon} steps of {request.target}: {mean} at {_day(last['ds'])}, with 95 % probability "
+        f"The next {request.horizon} steps of {request.target}: {mean} at {when}, with 95 % probability "
         f"between {lower} and {upper}"
     )
 

@@ -25,6 +25,7 @@ KINDS = (
     ("hours", 1.0, "hour", 24),
 )
 DIGITS = 10  # of a number of months or weeks: fewer would move a moment, more would keep errors of the last digit
+FEW = 6  # whole numbers that are all months by chance are hardly more
 NEAR = 0.1  # of a step: dates may stray so far from even ones
 
 
@@ -52,12 +53,14 @@ class Calendar:
     season: int  # steps in the usual season of that kind
     even: bool
     offset: int | None = None
+    midnights: bool = False  # all times are, and so are those to come: last working days of months are no even steps
 
     def times(self, places: Array) -> pd.Index:
         """Return dates, or numbers, at places counted in steps from the first."""
         numbers = self.first + self.step * places
         if self.timeline is not None:
-            return pd.DatetimeIndex(self.timeline.moments(np.round(numbers, DIGITS)), name="ds")
+            found = pd.DatetimeIndex(self.timeline.moments(np.round(numbers, DIGITS)), name="ds")
+            return found.round("D") if self.midnights else found
         whole = np.rint(numbers)
         exact = whole.astype(np.int64) if np.allclose(numbers, whole, atol=1e-9) else numbers
         return pd.Index(exact, name="ds")
@@ -117,7 +120,26 @@ def make_calendar(times: Times) -> Calendar:
                 step, kind, season = size, name, usual
     places = (numbers - numbers[0]) / step
     even = bool(np.all(np.abs(places - np.rint(places)) < NEAR))
-    return Calendar(timeline, step, float(numbers[0]), kind, season, even, times.offset)
+    midnights = timeline is not None and are_midnights(timeline.moments(np.round(numbers, DIGITS)))
+    return Calendar(timeline, step, float(numbers[0]), kind, season, even, times.offset, midnights)
+
+
+def are_midnights(moments: Moments) -> bool:
+    """Tell whether dates have no time of the day."""
+    return bool(np.all(moments == moments.astype("datetime64[D]")))
+
+
+def find_digits(times: pd.Series) -> str | None:
+    """Return the first of times that are numbers and may be meant as dates: 202401 or 20240131; None where none are."""
+    if not pd.api.types.is_integer_dtype(times.dtype) or not len(times):
+        return None
+    values = times.to_numpy(dtype=np.int64)
+    for months, days in ((values, np.ones_like(values)), (values // 100, values % 100)):
+        years, month = months // 100, months % 100
+        within = (years >= 1900) & (years <= 2100) & (month >= 1) & (month <= 12) & (days >= 1) & (days <= 31)
+        if np.all(within) and len(np.unique(values)) >= FEW:
+            return str(values[0])
+    return None
 
 
 def show(moment: Any) -> str:

@@ -17,6 +17,7 @@ from mercer.forecast.public_holidays import Holiday
 from mercer.forecast.reading import Named, Reading
 from mercer.kernels.expression import Expression
 from mercer.kernels.text import parse
+from mercer.report import check_place
 from mercer.tables.dates import timeline_from_json
 
 FORMAT = "mercer forecaster"
@@ -45,6 +46,7 @@ def write_forecaster(forecaster: Forecaster, path: str | Path) -> None:
         "priors": json.loads(to_json(Priors({str(n): each for n, each in enumerate(used)}))),
         "series": [_plain_series(named, models[named.name], used) for named in reading.many],
     }
+    check_place(Path(path))
     target = Path(path)
     beside = target.with_name(target.name + ".part")
     beside.write_text(json.dumps(plain), encoding="utf-8")
@@ -58,6 +60,7 @@ def _plain_series(named: Named, model: SeriesModel, used: list[Experience]) -> d
         "timeline": None if calendar.timeline is None else calendar.timeline.to_json(),
         "calendar": [calendar.step, calendar.first, calendar.kind, calendar.season, calendar.even],
         "offset": calendar.offset,
+        "midnights": calendar.midnights,
         "season": series.season,
         "places": series.places.tolist(),
         "values": series.values.tolist(),
@@ -101,7 +104,8 @@ def _read_series(plain: Any, experience: Experience) -> tuple[Named, SeriesModel
     series = Series(arrays["places"], arrays["values"], causes, float(plain["season"]))
     timeline = None if plain["timeline"] is None else timeline_from_json(plain["timeline"])
     step, first, kind, season, even = plain["calendar"]
-    calendar = Calendar(timeline, float(step), float(first), str(kind), int(season), bool(even), plain.get("offset"))
+    known = str(kind), int(season), bool(even), plain.get("offset"), bool(plain.get("midnights"))
+    calendar = Calendar(timeline, float(step), float(first), *known)
     centres, spreads = np.array(plain["centres"], dtype=float), np.array(plain["spreads"], dtype=float)
     points = [np.array(point, dtype=float) for point in plain["points"]]
     model = resume(series, experience, points, arrays["weights"])

@@ -148,9 +148,11 @@ class Forecaster(BaseEstimator):
 
     def predict_quantiles(self, horizon: int, levels: Sequence[float], X: Any = None) -> pd.DataFrame:
         """Return a column for each quantile, such as 0.1, 0.5 and 0.9, at each of the next steps."""
+        asked = "quantiles lie between 0 and 1, such as (0.1, 0.5, 0.9)"
+        levels = read_list(levels, asked)
         for level in levels:
             if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-                raise InputError(f"quantiles lie between 0 and 1, such as (0.1, 0.5, 0.9), not {level!r:.60}")
+                raise InputError(f"{asked}, not {level!r:.60}")
         return self._table(horizon, list(levels), [f"{level:g}" for level in levels], X)
 
     def _table(self, horizon: int, shares: list[float], names: list[str], X: Any) -> pd.DataFrame:
@@ -230,12 +232,21 @@ def read_horizon(horizon: Any) -> int:
 
 def read_levels(levels: Sequence[float]) -> tuple[float, ...]:
     """Read bands in per cent; a share such as 0.8 is refused, as a band of 0.8 % is never meant."""
+    asked = "levels are in per cent, between 1 and 100, such as (80, 95)"
+    levels = read_list(levels, asked)
     for level in levels:
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
-            raise InputError(f"levels are in per cent, between 1 and 100, such as (80, 95), not {level!r:.60}")
+            raise InputError(f"{asked}, not {level!r:.60}")
         if level < 1:
             raise InputError(f"levels are in per cent: write {100 * level:g}, not {level:g}")
-    return tuple(levels)
+    return levels
+
+
+def read_list(levels: Any, asked: str) -> tuple[Any, ...]:
+    """Read some levels, each once; NumPy's numbers become Python's."""
+    if isinstance(levels, str) or not isinstance(levels, Iterable):
+        raise InputError(f"{asked}, not {levels!r:.60}")
+    return tuple(dict.fromkeys(each.item() if isinstance(each, np.generic) else each for each in levels))
 
 
 # ------------------------------------------------------------------------------------------------------------ backtest

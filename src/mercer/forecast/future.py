@@ -9,8 +9,9 @@ import pandas as pd
 
 from mercer.errors import InputError
 from mercer.forecast.calendar import read_times, show
+from mercer.forecast.causes import date_rows
 from mercer.forecast.public_holidays import list_days_of, mark_days
-from mercer.forecast.reading import Named, Reading, read_numbers
+from mercer.forecast.reading import Named, Reading, read_cause
 from mercer.kernels.domains import Array
 
 NEAR = 0.25  # of a step: so far a date may lie from the step it is meant for
@@ -45,13 +46,16 @@ def read_given(X: Any, reading: Reading, horizon: int) -> list[Array] | None:
         return None
     if X is None:
         raise InputError(f"give X with the columns {', '.join(causes)} for the {horizon} steps to come")
-    table = pd.DataFrame(X).reset_index(drop=True)
+    table = date_rows(X)
     table.columns = [str(column) for column in table.columns]
     needed = (*causes, *(["unique_id"] if reading.long and "ds" in table.columns else []))
+    twice = table.columns[table.columns.duplicated()]
+    if any(name in needed for name in twice):
+        raise InputError(f"X has two columns {twice[0]!r}: keep one")
     missing = [name for name in needed if name not in table.columns]
     if missing:
         raise InputError(f"X lacks the column {missing[0]!r}, which the series were fitted with")
-    values = np.column_stack([read_numbers(table[name], f"column '{name}' of the future table") for name in causes])
+    values = np.column_stack([read_cause(table[name], f"column '{name}' of the future table") for name in causes])
     if "ds" not in table.columns:
         return _read_in_order(values, reading, horizon)
     if not reading.long:

@@ -27,8 +27,8 @@ MOST_SERIES = 2000  # rows of findings: half a megabyte
 MOST_PICTURES = 8  # of unusual series
 USUAL_PICTURES = 2  # where no series is unusual: those that change most, and surprised most
 USAGE = """import mercer
-model = mercer.Forecaster({settings}).fit(series)  # or a table with unique_id, ds and y
-print(model.predict({horizon}, levels=(50, 80, 95)))
+model = mercer.Forecaster({settings}).fit(series{causes})  # or a table with unique_id, ds and y
+print(model.predict({horizon}, levels=(50, 80, 95){coming}))
 print(model.explain({name}))"""
 
 
@@ -174,7 +174,8 @@ def _end(forecasts: Forecasts, explanation: Explanation | None) -> dict[str, Any
     settings = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
     effects = [each.sentence for each in forecaster.effects(named.name)] if explanation is not None else []
     name = repr(named.name) if len(forecasts.outlooks) > 1 else ""
-    usage = USAGE.format(settings=settings, horizon=forecasts.horizon, name=name)
+    causes, coming = (", causes", ", X=coming") if forecaster.reading_.given_causes else ("", "")
+    usage = USAGE.format(settings=settings, horizon=forecasts.horizon, name=name, causes=causes, coming=coming)
     rows = [*list_origin(None, None)[:1], ("Settings", settings or "as they are by default")]
     further = () if explanation is None else explanation.notes
     notes = [*forecaster.notes_, *(note for note in further if note not in effects)]

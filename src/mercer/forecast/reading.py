@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from mercer.errors import DataWarning, InputError
-from mercer.forecast.calendar import Calendar, make_calendar, read_times, show
+from mercer.forecast.calendar import Calendar, find_digits, make_calendar, read_times, show
+from mercer.forecast.causes import match_rows, to_labels
 from mercer.forecast.model import Series
 from mercer.forecast.public_holidays import Holiday, find_holidays, list_days_of, mark_days
 from mercer.kernels.domains import Array
@@ -21,6 +22,8 @@ ALONE = ""  # the name of the only series where ids were not given
 LARGEST = 1e150  # of values: squares of larger ones are not finite
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WEEKS_TO_SEE = 3  # before a weekday that never occurred is one that never does
+NO_NUMBERS = {"datetime64": "dates", "datetime": "dates", "date": "dates", "period": "dates",
+              "timedelta64": "durations", "timedelta": "durations", "complex": "complex numbers"}  # fmt: skip
 CYCLES = 1.5  # of its usual season that a series must show for it to be looked for unasked
 
 
@@ -63,19 +66,20 @@ def read_series(y: Any, X: Any, season: int | None, country: str | None = None) 
     target = str(y.name) if isinstance(y, pd.Series) and y.name is not None else "y"
     causes: tuple[str, ...] = ()
     if X is not None:
-        table = pd.DataFrame(X).reset_index(drop=True)
-        if len(table) != len(frame):
-            raise InputError(f"X has {len(table)} rows and y {len(frame)}: give a row of causes for every value")
-        causes = tuple(map(str, table.columns))
-        for name, column in zip(causes, table.columns, strict=True):
-            frame[f"cause {name}"] = read_numbers(table[column], f"column '{name}'")
+        table = match_rows(X, y, frame)
+        causes = tuple(table.columns)
+        for name in causes:
+            frame[f"cause {name}"] = read_cause(table[name], f"column '{name}'")
     holidays = () if country is None else _add_holidays(frame, country)
     causes = (*causes, *(each.label for each in holidays))
     many, left_out = [], []
     notes = _count("no unique_id", frame["unique_id"].isna())
     if causes:
         notes += _count("no value of a known cause", frame[[f"cause {each}" for each in causes]].isna().any(axis=1))
-    for key, rows in frame.groupby("unique_id", sort=False):
+    if (digits := find_digits(frame["ds"])) is not None:
+        notes.append(f"times such as {digits} were read as plain numbers; if these are dates, convert them with "
+                     "pandas.to_datetime, or write them as 2024-01 or 2024-01-31")  # fmt: skip
+    for key, rows in frame.groupby(_name_series(frame["unique_id"]), sort=False):
         name = str(key)
         found = _read_one(name, f"series '{name}'" if name else target, rows, causes, season)
         if found is None:
@@ -93,6 +97,11 @@ def read_series(y: Any, X: Any, season: int | None, country: str | None = None) 
     for note in notes[:3]:
         warnings.warn(note, DataWarning, stacklevel=4)
     return Reading(tuple(many), causes, tuple(notes), long, country, holidays, target)
+
+
+def _name_series(ids: pd.Series) -> pd.Series:
+    """Return the names of series as texts, by which they are told apart; 1 and "1" are one."""
+    return ids.astype(object).where(ids.isna(), ids.astype(str))
 
 
 def keep_positive(reading: Reading) -> Reading:
@@ -140,8 +149,10 @@ def _as_frame(y: Any) -> tuple[pd.DataFrame, bool]:
             frame["ds"] = y["ds"].dt.to_timestamp().to_numpy()
         return frame, long
     if isinstance(y, pd.Series):
-        index = y.index.to_timestamp() if isinstance(y.index, pd.PeriodIndex) else y.index
-        return pd.DataFrame({"unique_id": ALONE, "ds": index, "y": y.to_numpy()}), False
+        if isinstance(y.index, pd.MultiIndex):
+            names = ", ".join(str(name) for name in y.index.names)
+            raise InputError(f"y has an index of several levels ({names}): give a table with unique_id, ds and y")
+        return pd.DataFrame({"unique_id": ALONE, "ds": to_labels(y.index), "y": y.to_numpy()}), False
     masked = isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y)  # what is masked is missing
     values = np.ma.filled(y.astype(float), np.nan) if masked else np.asarray(y)
     if values.ndim != 1:
@@ -150,8 +161,21 @@ def _as_frame(y: Any) -> tuple[pd.DataFrame, bool]:
     return pd.DataFrame({"unique_id": ALONE, "ds": np.arange(len(values)), "y": values}), False
 
 
+def read_cause(column: pd.Series, name: str) -> Array:
+    """Read a known cause; what is missing is NaN."""
+    try:
+        values = read_numbers(column, name)
+    except InputError as error:
+        raise InputError(f"{error}; write 1 where it is so and 0 where not, and give each category a column") from None
+    if np.isinf(values).any():
+        raise InputError(f"{name} holds a value that is not finite")
+    return values
+
+
 def read_numbers(column: pd.Series, name: str) -> Array:
     """Read a column of numbers."""
+    if (word := NO_NUMBERS.get(pd.api.types.infer_dtype(column))) is not None:
+        raise InputError(f"{name} must hold numbers; it holds {word}")
     try:
         return pd.to_numeric(column).to_numpy(dtype=float)
     except (ValueError, TypeError):
