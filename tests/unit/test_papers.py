@@ -133,6 +133,7 @@ def test_times_are_left_out_of_what_is_compared() -> None:
     assert papers_unchanged.without_times(found) == {"rmse": 1.0, "kfo": {"nll": 5.0}, "folds": [{"a": 1}]}
     assert papers_unchanged.command_of("kfo", "linear/line") == ["benchmarks.kfo", "--part", "linear", "--only", "line"]
     assert "--splits=1" in papers_unchanged.command_of("nkn", "random/yacht/1/se")
+    assert papers_unchanged.command_of("discovery", "extrapolation/01-airline")[-3:] == ["01", "--jobs", "1"]
 
 
 def test_a_fresh_run_of_one_part_of_functionals_keeps_the_others(
