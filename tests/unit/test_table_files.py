@@ -449,7 +449,7 @@ def test_lists_in_cells_are_texts(tmp_path):
 
 @pytest.mark.parametrize("text", ['[{"a": 1}, {"a": 2}]', "\n<!DOCTYPE html><table><tr><td>1</td></tr></table>"])
 def test_files_of_other_kinds_are_named(reading, text):
-    with pytest.raises(InputError, match="looks like (JSON|a web page)"):
+    with pytest.raises(InputError, match=r"looks like (JSON|a web page)"):
         reading(text)
 
 

@@ -75,7 +75,7 @@ def execute(arguments: Sequence[str], terminal: Terminal | None = None) -> int:
             raise KeyboardInterrupt
         return int(code or 0)
     except (KeyboardInterrupt, typer.Abort):
-        message, kind, code = "stopped before there was a result; nothing was written", "Interrupted", INTERRUPTED
+        message, kind, code = terminal.stopped, "Interrupted", INTERRUPTED
     except BaseException as error:  # the last resort of a program that never shows a stack trace
         message, kind, code = explain_failure(error)
         about = error.about if isinstance(error, InputError) else None

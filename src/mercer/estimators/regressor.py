@@ -342,8 +342,8 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         tried is in `candidates_`. `progress(state)` is called as for a search; Ctrl-C and the end of `time_budget`
         (seconds) give the best so far.
         """
+        from mercer.explain.network_words import distilled_note, network_phrase
         from mercer.explain.wording import list_names
-        from mercer.explain.words import distilled_note, network_phrase
         from mercer.learners.distil import distil
 
         check_is_fitted(self)

@@ -22,6 +22,7 @@ from mercer.explain.answers import find_reach
 from mercer.explain.categories import LevelEffect, measure_levels, rows_by_level
 from mercer.explain.checks import SEEN
 from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence, round_all
+from mercer.explain.factors import Joint, correlation, drifts, read_factors
 from mercer.explain.gathering import (
     ComponentKind,
     Curves,
@@ -35,7 +36,7 @@ from mercer.explain.gathering import (
     name_joined,
     share_out,
 )
-from mercer.explain.phrases import Joint, Jump, Seen, correlation, drifts
+from mercer.explain.phrases import Jump, Seen
 from mercer.explain.subject import HEARD, Subject, summand_mean
 from mercer.explain.wording import Column
 from mercer.explain.words import CHANCE, FARTHEST, LIKELY, Narrator, gathered_title
@@ -335,7 +336,7 @@ def _measure(subject: Subject, component: GatheredComponent) -> tuple[float, flo
     """Return between what the lengths over which a component varies lie."""
     lengths = []
     for each in component.members:
-        factors = phrases.read_factors(each.part.kernel, subject.columns) if each.of.within >= HEARD else []
+        factors = read_factors(each.part.kernel, subject.columns) if each.of.within >= HEARD else []
         found = [f.lengths[0] for f in factors if f.role == "fading" and f.lengths and len(f.on) == 1]
         lengths += [min(found)] if found else []
     return (min(lengths), max(lengths)) if lengths else None

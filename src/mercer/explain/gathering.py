@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.explain.claims import WITHIN_95
-from mercer.explain.phrases import (
+from mercer.explain.factors import (
     FEW_CYCLES,
     LITTLE,
     Groups,

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from mercer.explain import Explanation, explain, words
+from mercer.explain import Explanation, explain, network_words
 from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
@@ -189,9 +189,11 @@ def _draw_network(view: View, place: int, network: NetworkExplanation) -> dict[s
     text = f"The primitives {list_names(network.primitives)}, then the layers {network.architecture}."
     text += f" Most of the variance comes from {list_names([name for _, name in strongest])}. {network.largest}"
     name, draw = f"The network {network.architecture}", partial(network_figure, view, network)
-    caption, units = words.patterns_caption(several=len(view.subject.table_columns) > 1), "What each unit is like"
+    caption = network_words.patterns_caption(several=len(view.subject.table_columns) > 1)
+    units = "What each unit is like"
     return {
-        "layers": draw_picture(f"network{place}", name, text.strip(), draw), "layers_caption": words.FLOW_CAPTION,
+        "layers": draw_picture(f"network{place}", name, text.strip(), draw),
+        "layers_caption": network_words.FLOW_CAPTION,
         "units": draw_picture(f"units{place}", units, caption, partial(units_figure, view, network, place)),
         "units_caption": caption,
     }  # fmt: skip
