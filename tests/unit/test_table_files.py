@@ -17,8 +17,9 @@ from benchmarks.table_files import make_tables
 from benchmarks.tables import judge
 
 import mercer.tables
+from mercer.cli.predict import read_like
 from mercer.errors import InputError
-from mercer.tables import ReadOptions, read
+from mercer.tables import Encoding, ReadOptions, read
 from mercer.tables.decisions import OTHER_KIND, OTHERWISE, WORDS, describe
 
 
@@ -504,3 +505,11 @@ def test_marks_of_missing_entries_by_the_users_word(reading):
 @pytest.mark.parametrize("text", ["2020-01-01,12.5,3\n2020-01-02,13.5,4\n", "north,12.5\nsouth,13.5\n"])
 def test_a_line_of_data_in_place_of_names_is_questioned(reading, text):
     assert "looks like data" in notes(reading(text))
+
+
+@pytest.mark.parametrize(("origin", "year"), [("1949-01-01", 1953), ("2049-01-01", 2053), ("2019-01-01", 2053)])
+def test_years_of_two_digits_in_a_new_table_are_near_those_of_the_model(tmp_path, origin, year):
+    encoding = Encoding.learn(pd.DataFrame({"when": pd.date_range(origin, periods=24, freq="MS")}))
+    (tmp_path / "new.csv").write_text("when\nJan-53\nFeb-53\n")
+    frame = read(tmp_path / "new.csv", read_like(encoding, ReadOptions())).frame
+    assert frame.when.dt.year.tolist() == [year, year]
