@@ -77,6 +77,9 @@ REVERSED = {
     "years": ("year,b\n1990,2\n1991,3\n", {"kinds": (("year", "number"),)}),
     "dates from digits": ("a,b\n20190301,2\n20190302,3\n", {"kinds": (("a", "number"),)}),
     "dates from day numbers": ("date,b\n43831,2\n43832,3\n", {"kinds": (("date", "number"),)}),
+    "row numbers": (",b\n0,2.5\n1,3.5\n2,7\n", {"kinds": (("column 1", "number"),)}),
+    "seasons": ("a,b\n2018/19,2\n2019/20,3\n", {"kinds": (("a", "text"),)}),
+    "nines": ("a,b\n" + "-999,1\n5,2\n6,1\n" * 3, {"missing": ("-999",)}),
     "codes": ("a,b\n007,2\n008,3\n", {"kinds": (("a", "number"),)}),
 }
 
@@ -86,9 +89,8 @@ def test_every_decision_can_be_reversed(reading, kind):
     text, options = REVERSED[kind]
     found = [decision for decision in reading(text).decisions if decision.kind == kind]
     assert len(found) == 1
-    assert (
-        f"--{next(iter(options)).replace('kinds', 'type').replace('_', '-')}" in describe(found[0]) or kind == "decimal"
-    )
+    option = {"kinds": "type", "missing": "na"}.get(word := next(iter(options)), word.replace("_", "-"))
+    assert f"--{option}" in describe(found[0]) or kind == "decimal"
     again = None
     with suppress(InputError):  # who asks for rows of totals is told that they are no numbers
         again = reading(text, **options)
