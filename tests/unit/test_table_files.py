@@ -17,8 +17,9 @@ from benchmarks.table_files import make_tables
 from benchmarks.tables import judge
 
 import mercer.tables
+from mercer.cli.predict import read_like
 from mercer.errors import InputError
-from mercer.tables import ReadOptions, read
+from mercer.tables import Encoding, ReadOptions, read
 from mercer.tables.decisions import OTHER_KIND, OTHERWISE, WORDS, describe
 
 
@@ -76,6 +77,9 @@ REVERSED = {
     "years": ("year,b\n1990,2\n1991,3\n", {"kinds": (("year", "number"),)}),
     "dates from digits": ("a,b\n20190301,2\n20190302,3\n", {"kinds": (("a", "number"),)}),
     "dates from day numbers": ("date,b\n43831,2\n43832,3\n", {"kinds": (("date", "number"),)}),
+    "row numbers": (",b\n0,2.5\n1,3.5\n2,7\n", {"kinds": (("column 1", "number"),)}),
+    "seasons": ("a,b\n2018/19,2\n2019/20,3\n", {"kinds": (("a", "text"),)}),
+    "nines": ("a,b\n" + "-999,1\n5,2\n6,1\n" * 3, {"missing": ("-999",)}),
     "codes": ("a,b\n007,2\n008,3\n", {"kinds": (("a", "number"),)}),
 }
 
@@ -85,9 +89,8 @@ def test_every_decision_can_be_reversed(reading, kind):
     text, options = REVERSED[kind]
     found = [decision for decision in reading(text).decisions if decision.kind == kind]
     assert len(found) == 1
-    assert (
-        f"--{next(iter(options)).replace('kinds', 'type').replace('_', '-')}" in describe(found[0]) or kind == "decimal"
-    )
+    option = {"kinds": "type", "missing": "na"}.get(word := next(iter(options)), word.replace("_", "-"))
+    assert f"--{option}" in describe(found[0]) or kind == "decimal"
     again = None
     with suppress(InputError):  # who asks for rows of totals is told that they are no numbers
         again = reading(text, **options)
@@ -392,6 +395,7 @@ def test_years_of_two_digits_lie_close_together(reading, start, count, said):
         (["2001/02", "2001/03", "2001/04"], ["2001-02-01", "2001-03-01", "2001-04-01"]),
         (["201903010930", "201903011030"], ["2019-03-01 09:30", "2019-03-01 10:30"]),
         (["20190301093000", "20190301103000"], ["2019-03-01 09:30", "2019-03-01 10:30"]),
+        (["1er mars 2019", "2 mars 2019"], ["2019-03-01", "2019-03-02"]),
         (["mar. 2019", "avr. 2019"], ["2019-03-01", "2019-04-01"]),
     ],
 )
@@ -504,3 +508,11 @@ def test_marks_of_missing_entries_by_the_users_word(reading):
 @pytest.mark.parametrize("text", ["2020-01-01,12.5,3\n2020-01-02,13.5,4\n", "north,12.5\nsouth,13.5\n"])
 def test_a_line_of_data_in_place_of_names_is_questioned(reading, text):
     assert "looks like data" in notes(reading(text))
+
+
+@pytest.mark.parametrize(("origin", "year"), [("1949-01-01", 1953), ("2049-01-01", 2053), ("2019-01-01", 2053)])
+def test_years_of_two_digits_in_a_new_table_are_near_those_of_the_model(tmp_path, origin, year):
+    encoding = Encoding.learn(pd.DataFrame({"when": pd.date_range(origin, periods=24, freq="MS")}))
+    (tmp_path / "new.csv").write_text("when\nJan-53\nFeb-53\n")
+    frame = read(tmp_path / "new.csv", read_like(encoding, ReadOptions())).frame
+    assert frame.when.dt.year.tolist() == [year, year]

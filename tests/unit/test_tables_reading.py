@@ -163,7 +163,7 @@ def test_a_folder(tmp_path):
 
 @pytest.mark.parametrize("name", ["a", "a.json"])
 def test_unknown_extension_names_the_known_ones(written, name):
-    with pytest.raises(InputError, match=r"\.csv, \.tsv, \.txt, \.xlsx, \.xlsm, \.parquet"):
+    with pytest.raises(InputError, match=r"\.csv, \.tsv, \.txt, \.dat, \.xlsx, \.xlsm, \.parquet"):
         read_table(written("a\n1\n", name))
 
 

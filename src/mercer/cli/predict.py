@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mercer.tables import Encoding, ReadOptions
 
 WITHIN_95 = 1.959964
+EARLIER = 10  # years before those of the model that years of two digits may stand for in a new table
 
 
 def load_table_model(file: Path) -> GPRegressor | KernelSVC:
@@ -90,6 +91,9 @@ def read_like(encoding: Encoding, options: ReadOptions) -> ReadOptions:
 
     kinds = {column.name: "text" if isinstance(column, Categories) else column.kind for column in encoding.columns}
     day_first = any(isinstance(column, DateColumn) and column.day_first for column in encoding.columns)
+    origins = [one.timeline.origin.astype(object).year for one in encoding.columns if isinstance(one, DateColumn)]
+    first = options.first_year or (max(1, min(origins) - EARLIER) if origins else None)
     return replace(
-        options, learned=tuple(kinds.items()), columns=tuple(kinds), usual_day_first=True if day_first else None
-    )
+        options, learned=tuple(kinds.items()), columns=tuple(kinds), usual_day_first=True if day_first else None,
+        first_year=first,
+    )  # fmt: skip

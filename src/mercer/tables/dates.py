@@ -79,8 +79,8 @@ FORMS = tuple(
         rf"(?P<first>\d{{1,2}})(?P<mark>[-/.])(?P<then>\d{{1,2}})(?P=mark){_YEAR}{_TIME}",  # 01/02/1950
         rf"(?P<month>\d{{1,2}})[-/]{_YEAR}",  # 01/1949
         rf"{_NAME}(?:[-,/]|\s)\s*{_YEAR}",  # Jan 1949
-        rf"{_DAY}(?:st|nd|rd|th)?(?:[-./]|\s)\s*{_NAME}(?:[-,/]|\s)\s*{_YEAR}{_TIME}",  # 31 Jan 1949
-        rf"{_NAME}\s+{_DAY}(?:st|nd|rd|th)?,?\s+{_YEAR}{_TIME}",  # January 31, 1949
+        rf"{_DAY}(?:st|nd|rd|th|er|º)?(?:[-./]|\s)\s*{_NAME}(?:[-,/]|\s)\s*{_YEAR}{_TIME}",  # 31 Jan 1949
+        rf"{_NAME}\s+{_DAY}(?:st|nd|rd|th|er|º)?,?\s+{_YEAR}{_TIME}",  # January 31, 1949
         rf"{_YEAR}[-/\s]{_NAME}(?:[-/\s]{_DAY}{_TIME})?",  # 1949 Jan, 1949-Jan-31
         rf"{_YEAR}[-\s]?Q(?P<quarter>[1-4])",  # 1949Q1
         rf"Q(?P<quarter>[1-4])[-/\s]?{_YEAR}",  # Q1 1949

@@ -90,6 +90,7 @@ OTHERWISE = {  # the option that decides otherwise, by kind, or by kind and valu
     "comments": "--keep-rows", "units": "--keep-rows", "totals": "--keep-rows", "footnotes": "--keep-rows",
     "repeated names": "--keep-rows", "decimal": "--decimal .", "identifiers": "--inputs", "free text": "--inputs",
     "missing rows": "--missing fail", "two-digit years": "--first-year",
+    "row numbers": "--type 'column 1=number'",
     ("thousands", "points"): "--decimal .", ("thousands", "commas"): "--decimal ,",
     ("day order", "day"): "--month-first", ("day order", "month"): "--day-first",
 }  # fmt: skip

@@ -278,7 +278,8 @@ def read_kind(column: WrittenColumn, options: KindOptions, decimal: str | None, 
     if texts and not dated and not no_number.any() and not column.numerals.styles and kind != "date":
         ways = quote(find_odd_ones(column.numerals))
         raise InputError(
-            f"Column '{name}' writes numbers in more than one way, as {ways}. Write them in one way, or {LEAVE_OUT}.",
+            f"Column '{name}' writes numbers in more than one way, as {ways}. Write them in one way, {LEAVE_OUT}, "
+            f"or say --type {name}=text if these are codes.",
             about="kinds",
         )
     other = None if column.stored_count or kind == "date" else _read_otherwise(column, options, decimal)

@@ -39,6 +39,7 @@ STANDARD_INPUT = "-"
 SEPARATORS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma"}
 SPACE = " "  # or several, where a table has no other mark
 LEAST_SPACED = 0.7  # how well spaces must cut it
+NAMELESS = "column 1"  # the first one, where it has no name
 NO_SEPARATOR = "\x1f"  # of a table of one column, whose commas are decimal
 SAMPLED_RECORDS, TYPED_RECORDS, LAST_RECORDS = 200, 20, 10
 SPACED_THOUSANDS = re.compile(
@@ -155,7 +156,8 @@ def read(path: str | Path, options: ReadOptions | None = None) -> LoadedTable:
     for name, kind in options.kinds:
         if name in used:
             _refuse_other_kind(frame[name], kind)
-    frame, more = _drop_row_numbers(frame)
+    named = {*(name for name, _ in options.kinds), *(options.columns or ())}
+    frame, more = _drop_row_numbers(frame) if NAMELESS not in named else (frame, [])
     return LoadedTable(frame, gather([*raw.decisions, *more, *decisions]))
 
 
@@ -427,7 +429,7 @@ def _build(
 
 def _drop_row_numbers(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Decision]]:
     """Leave out a first column without a name that counts the rows, as pandas writes one; others keep their number."""
-    label = "column 1"
+    label = NAMELESS
     if frame.columns[0] != label:
         return frame, []
     column = frame[label]
