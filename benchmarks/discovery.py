@@ -1,9 +1,11 @@
 """Kernel discovery on the 13 series of the Automatic Statistician, on kernels that are known, and on two tables.
 
     python -m benchmarks.discovery --data FOLDER [--part extrapolation,recovery,racing,...] [--only 01,03]
+    python -m benchmarks.discovery --data FOLDER --merge FILE --out benchmarks/results/recovery.json  # from elsewhere
 
 Default settings everywhere, no tuning for a series, the test part is never seen. A part that was finished for a series
-is not run again unless `--fresh`. Results and protocol: benchmarks/results/discovery.json and .md.
+is not run again unless it is older than `--older`, or with `--fresh`: a run can be stopped and continued. Results and
+protocol: benchmarks/results/discovery.json and .md.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from joblib import Parallel, delayed
 
 import mercer
 from benchmarks.known_kernels import draw, recovered, truths
-from benchmarks.machine import circumstances, describe
+from benchmarks.machine import NEVER, circumstances, describe, is_kept
 
 RESULTS = Path(__file__).parent / "results"
 SEED = 0
@@ -152,9 +154,42 @@ def jobs_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return work
 
 
-def _named(name: str, call: Callable[[], dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+def _named(name: str, call: Callable[[], dict[str, Any]], until: float) -> tuple[str, dict[str, Any] | None]:
+    """Return a result with its name; None where the time is over."""
     warnings.simplefilter("ignore")
-    return name, call() | circumstances()
+    return name, None if time.time() > until else call() | circumstances()
+
+
+def read(file: Path) -> dict[str, Any]:
+    """Return the results of a file, each with its date; none where there is no file."""
+    done: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"results": {}}
+    for result in done["results"].values():  # as long as the file had one date for all
+        result.setdefault("date", done.get("machine", {}).get("date", ""))
+    return done
+
+
+def write(done: dict[str, Any], file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(done, indent=1) + "\n")
+
+
+def run(done: dict[str, Any], work: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Carry out what is not there yet, or is older than it may be, and keep each result as it comes."""
+    until = time.time() + 60.0 * arguments.minutes
+    older = NEVER if arguments.fresh else arguments.older
+    done["machine"] = describe()
+    kept = done["results"]
+    waiting = {name: call for name, call in work.items() if not (name in kept and is_kept(kept[name], older))}
+    pool, left = Parallel(n_jobs=arguments.workers, return_as="generator_unordered", batch_size=1), 0
+    for name, result in pool(delayed(_named)(name, call, until) for name, call in waiting.items()):
+        if result is None:
+            left += 1
+            continue
+        kept[name] = result
+        write(done, arguments.out)
+        print(name, json.dumps(result)[:300], flush=True)
+    if left:
+        print(f"{left} searches were not begun in time; the same command goes on with them", flush=True)
 
 
 def main() -> None:
@@ -169,22 +204,25 @@ def main() -> None:
     parser.add_argument("--reference", type=Path, help="published numbers; default: reference.json beside the data")
     parser.add_argument("--budget", type=float, default=None, help="seconds for the search on a table")
     parser.add_argument("--fresh", action="store_true", help="run again what was run; the rest of the file stays")
+    parser.add_argument("--older", default="", help="run again what was run before this date")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no search after so many")
+    parser.add_argument("--merge", type=Path, help="add what was measured elsewhere to --out, and run nothing")
     arguments = parser.parse_args()
-    done = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"results": {}}
-    for result in done["results"].values():  # as long as the file had one date for all
-        result.setdefault("date", done.get("machine", {}).get("date", ""))
-    done["machine"] = describe()
-    known = set() if arguments.fresh else set(done["results"])
-    waiting = {name: call for name, call in jobs_of(arguments).items() if name not in known}
-    pool = Parallel(n_jobs=arguments.workers, return_as="generator_unordered")
-    for name, result in pool(delayed(_named)(name, call) for name, call in waiting.items()):
-        done["results"][name] = result
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps(done, indent=1) + "\n")
-        print(name, json.dumps(result)[:300], flush=True)
+    if arguments.merge and not arguments.merge.is_file():
+        parser.error(f"there is no file {arguments.merge} to merge")
+    reference = arguments.reference or Path(arguments.data).parent / "reference.json"
+    done = read(arguments.out)
+    if arguments.merge:
+        brought = read(arguments.merge)
+        done = {"machine": brought["machine"], "results": done["results"] | brought["results"]}
+        write(done, arguments.out)
+    else:
+        run(done, jobs_of(arguments), arguments)
     from benchmarks.discovery_report import write_report
 
-    reference = arguments.reference or Path(arguments.data).parent / "reference.json"
+    if not reference.exists():
+        print(f"no report: there is no {reference} with the published numbers (--reference)")
+        return
     published = json.loads(reference.read_text())["automatic_statistician_13_series"]["raw"]
     print(write_report(done, published, arguments.out.with_suffix(".md")))
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 import mercer
 from benchmarks.machine import describe
-from mercer.learners.averaging import Forecasts, stack_weights
+from mercer.learners.averaging import ForecastErrors, stack_weights
 
 Array = NDArray[np.float64]
 RESULTS = Path(__file__).parent / "results"
@@ -160,7 +160,7 @@ def by_error(parts: list[dict[str, dict[str, Any]]], among: list[str]) -> dict[s
 def by_density(parts: list[dict[str, dict[str, Any]]], among: list[str]) -> dict[str, float]:
     """Weigh the structures so that their mixture has the largest density over all rings."""
     forecasts = [
-        Forecasts(*(np.concatenate([np.array(part[s][key]) ** power for part in parts]) for key, power in _KEYS))
+        ForecastErrors(*(np.concatenate([np.array(part[s][key]) ** power for part in parts]) for key, power in _KEYS))
         for s in among
     ]
     return dict(zip(among, map(float, stack_weights(forecasts)), strict=True))

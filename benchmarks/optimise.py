@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.machine import describe, lines
+from benchmarks.machine import describe, is_kept, lines
 from benchmarks.optimise_functions import FIRST, FUNCTIONS, make_function
 from benchmarks.optimise_methods import CALLS, METHODS, RUNS, Method, find_missing, suits
 
@@ -101,6 +101,19 @@ def is_complete(job: Job, folder: Path) -> bool:
     """Tell whether a run has all its evaluations."""
     record = read(folder / job.file)
     return record is not None and len(record["values"]) >= job.calls
+
+
+def choose(jobs: list[Job], folder: Path, older: str) -> list[Job]:
+    """Return the runs that no summary holds, or only one from before a date; files as old give way to new ones."""
+    from benchmarks.optimise_report import read_runs
+
+    for path in folder.glob("*--*--*.json"):
+        record = read(path)
+        if record is not None and not is_kept(record["machine"], older):
+            path.unlink()
+    summaries = read_runs(folder, RESULTS / "optimise.json").all()
+    dates = {(s["function"], s["method"], s["run"]): s["machine"][0].removeprefix("date").strip() for s in summaries}
+    return [job for job in jobs if dates.get((job.function, job.method, job.run), "") < older]
 
 
 def carry_out(job: Job, folder: Path, until: float = float("inf")) -> dict[str, Any]:
@@ -218,6 +231,7 @@ def parse_arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, one thread each")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this many; call again to go on")
     parser.add_argument("--out", type=Path, default=RESULTS / "optimise-runs", help="the folder of the runs")
+    parser.add_argument("--older", default="", help="run only what has no summary, or one from before this date")
     parser.add_argument("--ask", action="store_true", help="time one ask at 200, 2,000 and 4,000 points")
     parser.add_argument("--points", default=MANY, help="how many points --ask tells first, Mercer alone at all but one")
     parser.add_argument("--table", action="store_true", help="run nothing; write the table from the files")
@@ -250,6 +264,7 @@ def main(given: list[str] | None = None) -> None:
         for name in THREADS:
             os.environ.setdefault(name, "1")
         jobs = plan(methods, arguments.functions, arguments.runs, arguments.calls)
+        jobs = choose(jobs, arguments.out, arguments.older) if arguments.older else jobs
         waiting = [job for job in jobs if not is_complete(job, arguments.out)]
         print(f"{len(jobs)} runs, {len(waiting)} of them to do", flush=True)
         for job, outcome in run_all(waiting, arguments.out, arguments.jobs, until):

@@ -41,6 +41,9 @@ def printed_kernels(rows: int = 40, seed: int = 0) -> dict[str, Any]:
             1.3 * np.exp(-2 * np.sin(np.pi * np.abs(d) / 1.7) ** 2 / 0.8**2),
             "PER(0, variance=1.3, period=1.7, lengthscale=0.8)",
         ),
+        "nkn PER of two columns": (
+            np.exp(-2 * np.sin(np.pi * np.hypot(d, x[::-1, None] - x[None, ::-1]) / 1.7) ** 2 / 0.8**2), None
+        ),
         "nkn LIN": (1.3 * both, "LIN(0, variance=1.3, offset=0)"),
         "nkn RQ": (
             1.3 * (1 + d**2 / (2 * 1.5 * 0.8**2)) ** (1 / 1.5),

@@ -3,7 +3,8 @@
     python -m benchmarks.surfaces --data FOLDER [--part synthetic,real,measles,tcpd,steady,grid]
 
 Default settings everywhere (`mercer.ChangeSurface()`) unless a row says otherwise. A
-part that was finished is not run again unless `--fresh`. Results and protocol: benchmarks/results/surfaces.json, .md.
+part that was finished is not run again unless it is older than `--older`, or with `--fresh`. Results and protocol:
+benchmarks/results/surfaces.json, .md.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 import mercer
-from benchmarks.machine import describe
+from benchmarks.machine import NEVER, describe, is_kept
 from benchmarks.surfaces_report import markdown, preferred
 from mercer.learners.regimes import weigh_regimes
 
@@ -310,11 +311,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder with change/")
     parser.add_argument("--part", default=",".join(everything), help="some of " + ", ".join(everything))
     parser.add_argument("--fresh", action="store_true", help="run again what was finished")
+    parser.add_argument("--older", default="", help="run again what was finished before this date")
     options = parser.parse_args()
     file = RESULTS / "surfaces.json"
     results: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     for name in options.part.split(","):
-        if name in results and not options.fresh:
+        older = NEVER if options.fresh else options.older
+        if name in results and is_kept(results[name]["machine"], older):
             continue
         started = time.perf_counter()
         found = everything[name](options.data)

@@ -89,6 +89,19 @@ def carry_out(run: TextureRun, data: Path, folder: Path, device: str) -> None:
     os.replace(part, folder / run.file)
 
 
+def choose(wanted: list[TextureRun], kept: list[dict[str, Any]], options: argparse.Namespace) -> list[TextureRun]:
+    """Return the runs that are not kept, or are older than they may be; files as old give way to new ones."""
+    young = {
+        TextureRun(each["picture"], each["kernel"], each["seed"])
+        for each in kept
+        if machine.is_kept(each["machine"], options.older)
+    }
+    for run, (record, _) in read_runs(options.runs).items():
+        if not machine.is_kept(record["machine"], options.older):
+            (options.runs / run.file).unlink()
+    return [run for run in wanted if run not in young]
+
+
 def carry_out_all(runs: list[TextureRun], options: argparse.Namespace) -> None:
     """Run what is not there yet, each in a process of its own."""
     until = time.time() + 60.0 * options.minutes
@@ -232,6 +245,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2, help="of each run")
     parser.add_argument("--minutes", type=float, default=1e6, help="no run begins later")
+    parser.add_argument("--older", default="", help="run only what textures.json has not, or has from before this date")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--table", action="store_true", help="run nothing")
     parser.add_argument("--periodic", action="store_true", help="fit strictly periodic functions, and no kernel")
@@ -247,8 +261,9 @@ def main() -> None:
     if options.periodic:
         periodic = {name: fit_periodic(read_picture(options.data, name)) for name in PICTURES}
     elif not options.table:
-        wanted = options.kernels.split(",")
-        carry_out_all([TextureRun(p, k, s) for s in range(options.seeds) for k in wanted for p in PICTURES], options)
+        kernels = options.kernels.split(",")
+        wanted = [TextureRun(p, k, s) for s in range(options.seeds) for k in kernels for p in PICTURES]
+        carry_out_all(choose(wanted, before["runs"], options) if options.older else wanted, options)
     found = read_runs(options.runs)
     order = {name: place for place, name in enumerate([*PICTURES, *KERNELS])}
     known = {TextureRun(each["picture"], each["kernel"], each["seed"]): each for each in before["runs"]}

@@ -130,10 +130,15 @@ def judge_gathered_continuation(case: Case, claim: Claim) -> Verdict:
 
 @rule_for("rate")
 def judge_rate(case: Case, claim: Claim) -> Verdict:
-    """A 95 % interval for the slope of the line through all that is no season."""
+    """A 95 % interval for the slope of the line through all that is no season.
+
+    What was made from a wave and does not repeat is no season either, unless it is said to be one.
+    """
     slow, at = np.array(case.truth.slow), positions(case) if case.truth.column else np.empty(0)
     if not case.truth.known or len(slow) != len(at):
         return unjudged(claim, "the truth is not known", INTERVAL)
+    if case.truth.unsteady and not case.says_unsteady:
+        slow = slow + np.array(case.truth.unsteady)
     true = float(np.polyfit(at, slow, 1)[0]) * case.in_true_unit(1.0, claim["unit"])
     value = claim["value"]
     why = f"the slope is {true:.4g}, said is {value['slope']:.4g} ({value['low']:.4g} to {value['high']:.4g})"
@@ -219,6 +224,8 @@ def judge_unusual(case: Case, claim: Claim) -> Verdict:
     truth, value = case.truth, claim["value"]
     if not truth.known:
         return unjudged(claim, "the truth is not known", TEST)
+    if not value["rows"] and (value.get("doubtful") or value.get("enough") is False):
+        return unjudged(claim, "a doubt" if value.get("doubtful") else "said that so few rows cannot tell", ABSENCE)
     if not value["rows"]:
         return verdict(claim, not truth.unusual, f"{len(truth.unusual)} rows are 8 standard deviations off", ABSENCE)
     places = positions(case) if truth.column else np.arange(float(truth.rows))

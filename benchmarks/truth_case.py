@@ -1,12 +1,11 @@
-"""One explanation beside the truth: what `truth_checks.py` judges. Kernels are read here from their text.
+"""One explanation beside the truth: what `truth_checks.py` judges.
 
 Nothing of Mercer's code is used: an explanation is the JSON document that a user gets.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,15 +13,11 @@ import numpy as np
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from benchmarks.truth_data import Array, KnownSet, Season, Truth
+from benchmarks.truth_kernels import Leaf, read_leaves
 
 DAYS = {
     "seconds": 1 / 86400, "minutes": 1 / 1440, "hours": 1 / 24, "days": 1.0, "weeks": 7.0, "months": 30.4369,
     "quarters": 91.3106, "years": 365.2425,
-}  # fmt: skip
-ROLES = {
-    "SE": "fading", "RQ": "fading", "M12": "fading", "M32": "fading", "M52": "fading", "PER": "wave", "CPER": "wave",
-    "COS": "wave", "SM": "mixture", "LIN": "line", "WN": "noise", "C": "constant", "CAT": "category", "RW": "walk",
-    "IRW": "walk",
 }  # fmt: skip
 PERIOD_TOLERANCE = 0.015  # relative; wider where the data cannot say it so closely
 CYCLES_TOLERANCE = 0.2  # of a cycle over the whole range
@@ -31,10 +26,6 @@ SMALLEST = 0.05  # of the variance: an absence may be claimed below it
 TRUE, FALSE, UNJUDGED = "true", "false", "not judged"
 PLAIN, ABSENCE, INTERVAL, TEST, ITSELF = "plain", "absence", "interval", "test", "about itself"
 CHANCE = "probability"
-
-
-class UnknownKind(ValueError):
-    """A kind of claim, or a base kernel, for which there is no rule."""
 
 
 @dataclass(frozen=True)
@@ -51,46 +42,6 @@ class Verdict:
     @property
     def plain(self) -> bool:
         return self.sort in (PLAIN, ABSENCE)
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A base kernel as its text has it: the names of its columns, and numbers."""
-
-    symbol: str
-    columns: tuple[str, ...]
-    numbers: dict[str, tuple[float, ...]] = field(hash=False)
-
-    @property
-    def role(self) -> str:
-        if self.symbol not in ROLES:
-            raise UnknownKind(f"there is no role for the base kernel '{self.symbol}': enter one in ROLES")
-        return ROLES[self.symbol]
-
-    def number(self, name: str) -> float | None:
-        values = self.numbers.get(name)
-        return values[0] if values else None
-
-
-LEAF = re.compile(r"([A-Z][A-Z0-9]*)\(((?:[^()\[\]\"]|\[[^\]]*\]|\"[^\"]*\")*)\)")
-ARGUMENT = re.compile(r"(?:[^,\"\[\]]|\"[^\"]*\"|\[[^\]]*\])+")
-SETTING = re.compile(r"(\w+)=\[?([^\]]*)\]?$")
-
-
-def read_leaves(text: str, names: tuple[str, ...]) -> list[Leaf]:
-    """Return the base kernels in a text, with columns by name (a number counts columns from 0)."""
-    found = []
-    for symbol, inside in LEAF.findall(text):
-        numbers, columns = {}, []
-        for argument in ARGUMENT.findall(inside):
-            word = argument.strip()
-            setting = None if word.startswith('"') else SETTING.match(word)
-            if setting:
-                numbers[setting[1]] = tuple(float(each) for each in setting[2].split(",") if each.strip())
-            elif word:
-                columns.append(names[int(word)] if word.isdigit() else word.strip('"'))
-        found.append(Leaf(symbol, tuple(columns), numbers))
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +62,7 @@ class Case:
 
     @cached_property
     def claims(self) -> list[dict[str, Any]]:
-        return list(self.explanation.get("claims", ()))
+        return list(self.explanation.get("claims", ()) if self.known.classes else self.explanation["claims"])
 
     def sentence(self, place: int) -> str:
         texts = self.record.get("sentences") or ()
@@ -215,6 +166,12 @@ class Case:
                     return season
         return None
 
+    @cached_property
+    def says_unsteady(self) -> bool:
+        """Whether a season that does not repeat is said to be one."""
+        said = [self.in_true_unit(float(each["value"]["period"]), each["unit"]) for each in self.of_kind("season")]
+        return any(season is not None and not season.repeats for season in map(self.season_of, said))
+
     def season_said(self, period: float, between: list[float] | None) -> Season | None:
         """Return the season that is named by a period, or by two that one which changes is said to be between."""
         if between is None:
@@ -245,12 +202,6 @@ class Case:
         if season.drifts or season.grows:
             near = max(near, CYCLES_TOLERANCE * season.period / span)
         return bool(abs(period * k / season.period - 1.0) <= near)
-
-
-def wave_period(leaf: Leaf) -> float | None:
-    """Return the period of a leaf that repeats."""
-    frequency = leaf.number("frequency")
-    return leaf.number("period") if frequency is None else (1.0 / abs(frequency) if frequency else np.inf)
 
 
 def positions(case: Case) -> Array:

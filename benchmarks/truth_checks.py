@@ -29,13 +29,11 @@ from benchmarks.truth_case import (
     TRUE,
     UNJUDGED,
     Case,
-    Leaf,
-    UnknownKind,
     Verdict,
     positions,
-    wave_period,
 )
 from benchmarks.truth_data import InputTruth
+from benchmarks.truth_kernels import Leaf, UnknownKind, wave_period
 from benchmarks.truth_power import find_unnamed
 
 Claim = dict[str, Any]
@@ -51,7 +49,7 @@ WALKING = 0.2  # of the range: a rough function with a longer lengthscale is sai
 GROWING = 2.0  # from one end to the other: a larger ratio is said to grow
 DESCRIBED = 0.05  # a kernel with less weight does not predict, and must not be described
 SURE = 0.99  # a probability above it is not said
-CLEAR = 0.01  # a p-value from which on nothing was found
+CLEAR, DOUBTFUL = 0.01, 0.05  # p-values from which on nothing was found, and from which on there is no doubt
 STRAIGHT = 0.01  # of the variance: a slow part that is off a line by less is a line
 
 
@@ -260,6 +258,8 @@ def judge_wave(case: Case, claim: Claim, leaves: list[Leaf]) -> Verdict:
             return unjudged(claim, "a mixture of waves")
         period = wave_period(leaf) if leaf.role == "wave" else None
         if period is None:
+            if leaf.role == "wave":
+                raise UnknownKind(f"a wave without a period: {claim['value']['kernel']}")
             continue
         period = case.in_true_unit(period, case.unit)
         season = case.season_said(period, case.said_between(claim))
@@ -394,7 +394,7 @@ def judge_removed(case: Case, claim: Claim) -> Verdict:
 
 
 @rule_for("effect")
-def judge_effect(case: Case, claim: Claim) -> Verdict:
+def judge_effect(case: Case, claim: Claim) -> Verdict | list[Verdict]:
     """The direction, the size and the ends of an effect, the other inputs being typical."""
     value, found = claim["value"], find_input(case, claim["value"]["column"])
     if found is None:
@@ -411,7 +411,14 @@ def judge_effect(case: Case, claim: Claim) -> Verdict:
     error = ERRORS * case.error(6.0) + 0.05 * case.spread
     why = f"{found.name}: share {found.share:.1%}, size {found.size:.4g}, said is {size:.4g} ({direction})"
     if direction == "depends on others":
-        return verdict(claim, any(found.name in names for names, _ in case.truth.interactions), why)
+        sure = claim["certainty"]
+        holds = any(found.name in names for names, _ in case.truth.interactions)
+        return verdict(claim, holds, why, PLAIN if sure is None or sure > SURE else CHANCE, sure)
+    low, high = value.get("low"), value.get("high")
+    if low is not None and high - low > 2.0 * RELATIVE * size and not value.get("levels"):  # the interval is said
+        interval = verdict(claim, low <= found.size <= high, f"{why}, {low:.4g} to {high:.4g}", INTERVAL, 0.95)
+        course = found.size < error or judge_direction(found, value, error)
+        return [interval, verdict(claim, course, f"{why}; {describe_course(found)}")]
     if abs(size - found.size) > RELATIVE * found.size + error:
         return verdict(claim, False, why)
     if found.size < error:
@@ -511,8 +518,11 @@ def judge_check(case: Case, claim: Claim) -> Verdict:
     if p < CLEAR:
         unnamed = [f"{effect.kind} {effect.subject}" for effect in find_unnamed(case)[1]]
         unnamed += ["a rhythm that no component has"] * bool(case.of_kind("rhythm"))  # judged by itself
+        unnamed += ["a season that does not repeat"] * bool(truth.unsteady and not case.says_unsteady)
         found = truth.noise != "normal" or missed >= 0.01 or bool(unnamed)
         return verdict(claim, found, f"{why}; not named: {', '.join(unnamed) or 'nothing'}", TEST, CLEAR)
+    if p < DOUBTFUL:  # "may": neither is said
+        return unjudged(claim, "a doubt")
     if claim["value"].get("enough") is False:
         return unjudged(claim, "said that so few rows cannot tell")
     if kind == "shape of errors" and truth.unusual:

@@ -25,12 +25,15 @@ STEPS = 41  # places at which the effect of an input is known
 DETECTABLE = 1e-3  # an effect that a test of the true form finds at this p ought to be named
 PAIRS = 120  # rows whose values are exchanged, to see what two inputs do together
 OUTLIER = 8.0  # standard deviations of the noise
+REPEATS = 0.5  # the correlation of each cycle with the next one below which a pattern that drifts does not repeat
 
 
 @dataclass(frozen=True)
 class Season:
     """A pattern that repeats; `shapes` is how many harmonics it has, `drifts` that it changes from year to year.
 
+    One that drifts so fast that a cycle says little about the next does not repeat (`repeats`): it is there, and no
+    analyst could know that it was made from a wave.
     `swing` is from the bottom to the top of the last cycle of the data, whose places a calendar calls `top` and
     `bottom` (None where it has no name for them).
     """
@@ -40,6 +43,7 @@ class Season:
     shapes: int = 1
     drifts: bool = False
     grows: bool = False
+    repeats: bool = True
     swing: float = 0.0
     top: str | None = None
     bottom: str | None = None
@@ -74,7 +78,7 @@ class InputTruth:
 class Effect:
     """Something that is there, and the p-value of an F test that is given its true form."""
 
-    kind: str  # trend, season, curve, change, input, interaction, unusual
+    kind: str  # trend, season, variation (a season that does not repeat), curve, change, input, interaction, unusual
     subject: str
     share: float
     p_value: float
@@ -111,6 +115,7 @@ class Truth:
     effects: tuple[Effect, ...] = ()
     signal: tuple[float, ...] = field(default=(), repr=False)  # without noise, at the rows
     slow: tuple[float, ...] = field(default=(), repr=False)  # all of it but the seasons
+    unsteady: tuple[float, ...] = field(default=(), repr=False)  # the seasons that do not repeat; empty: none
     best_error: float | None = None  # of classes: no rule errs less
 
     @property
@@ -306,13 +311,18 @@ def series_truth(
     def share(part: Array) -> float:
         return float(part[seen].var()) / variance
 
+    parts = [
+        (kind, mark_repeats(what, at, part, seen) if kind == "season" else what, part) for kind, what, part in parts
+    ]
     own = [part[seen] for _, _, part in parts]
     effects = []
     for place, (kind, what, part) in enumerate(parts):
         p = p_value_of([own[place]], own[:place] + own[place + 1 :], values[seen])
         period = what.period if kind == "season" else None
-        effects.append(Effect("curve" if kind == "walk" else kind, plan.clock.name, share(part), p, period))
+        named = "variation" if kind == "season" and not what.repeats else {"walk": "curve"}.get(kind, kind)
+        effects.append(Effect(named, plan.clock.name, share(part), p, period))
     slow = np.sum([part for kind, _, part in parts if kind != "season"] or [np.zeros(len(at))], axis=0)
+    unsteady = [part[seen] for kind, what, part in parts if kind == "season" and not what.repeats]
     trend = next((part for kind, _, part in parts if kind == "trend"), None)
     curves = [(kind, share(part)) for kind, _, part in parts if kind in ("curve", "walk")]
     return Truth(
@@ -340,7 +350,17 @@ def series_truth(
         effects=tuple(effects),
         signal=tuple((values - noise)[seen]),
         slow=tuple(slow[seen]),
+        unsteady=tuple(np.sum(unsteady, axis=0)) if unsteady else (),
     )
+
+
+def mark_repeats(season: Season, at: Array, part: Array, seen: Any) -> Season:
+    """Say whether the cycles of a pattern are like the next ones: by the correlation of values a period apart."""
+    inside = slice(int(seen[0]), int(seen[-1]) + 1)
+    own, later = part[inside], np.interp(at[inside] + season.period, at[inside], part[inside], right=np.nan)
+    own, later = own[~np.isnan(later)], later[~np.isnan(later)]
+    size = float(np.sqrt(np.sum(own**2) * np.sum(later**2)))
+    return replace(season, repeats=size <= 0 or float(own @ later) / size >= REPEATS)
 
 
 def describe_season(season: Season, clock: Clock, part: Array, last: int) -> Season:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.truth_case import Case, positions, wave_period
+from benchmarks.truth_case import Case, positions
 from benchmarks.truth_data import DETECTABLE, Effect
+from benchmarks.truth_kernels import wave_period
 
 SLOW = 0.25  # of the range: a smooth function that varies over more names a trend
 LIKELY = 0.5  # what is less probable is not named
@@ -110,6 +111,11 @@ def names_season(case: Case, effect: Effect) -> bool:
     return any(season is not None and season.period == effect.period for season in seasons)
 
 
+def names_variation(case: Case, effect: Effect) -> bool:
+    """Any component, or the season that it was made as."""
+    return bool(named_parts(case)) or names_season(case, effect)
+
+
 def names_curve(case: Case, effect: Effect) -> bool:
     """Any component that does not repeat."""
     return any(part.slow for part in named_parts(case))
@@ -148,6 +154,6 @@ def names_unusual(case: Case, effect: Effect) -> bool:
 
 
 NAMED: dict[str, Callable[[Case, Effect], bool]] = {
-    "trend": names_trend, "season": names_season, "curve": names_curve, "change": names_curve, "input": names_input,
-    "interaction": names_interaction, "unusual": names_unusual,
+    "trend": names_trend, "season": names_season, "variation": names_variation, "curve": names_curve,
+    "change": names_curve, "input": names_input, "interaction": names_interaction, "unusual": names_unusual,
 }  # fmt: skip

@@ -76,7 +76,7 @@ def table_of_numbers(judged: list[Judged]) -> list[str]:
     inside, rows = (sum((each.covered or (0, 0))[place] for each in judged) for place in (0, 1))
     tests = [v for each in judged for v in each.verdicts if v.sort == TEST or v.kind.endswith("of errors")]
     alarms = sum(verdict.sort == TEST and verdict.outcome == FALSE for verdict in tests)
-    failed = [each for each in judged if "failed" in each.record]
+    failed = [each for each in judged if {"failed", "prediction_failed"} & set(each.record)]
     low, high = ASKED["low"], ASKED["high"]
     return [
         "| what | asked | found | reached |",
@@ -146,13 +146,15 @@ def list_false(judged: list[Judged]) -> list[str]:
     found: dict[str, list[tuple[str, Verdict]]] = {}
     for each in judged:
         for verdict in each.verdicts:
-            if verdict.outcome == FALSE and verdict.sort != CHANCE:
-                found.setdefault(verdict.kind, []).append((each.known.name, verdict))
+            if verdict.outcome == FALSE:
+                kind = f"{verdict.kind}, with a probability" if verdict.sort == CHANCE else verdict.kind
+                found.setdefault(kind, []).append((each.known.name, verdict))
     lines = []
     for kind, entries in sorted(found.items(), key=lambda item: -len(item[1])):
         lines += ["", f"### {kind} ({len(entries)})", "", "| set | said | truth |", "|---|---|---|"]
         for name, verdict in entries:
-            lines.append(f"| {name} | {cell(verdict.statement)} | {cell(verdict.why)} |")
+            chance = f" (said with {verdict.level:.0%})" if verdict.sort == CHANCE and verdict.level else ""
+            lines.append(f"| {name} | {cell(verdict.statement)} | {cell(verdict.why)}{chance} |")
     return lines
 
 
@@ -176,7 +178,8 @@ def list_others(judged: list[Judged]) -> list[str]:
     reasons = Counter((v.kind, v.why) for each in judged for v in each.verdicts if v.outcome == UNJUDGED)
     lines += ["", "## Not judged", "", "| kind | why | times |", "|---|---|---|"]
     lines += [f"| {kind} | {why} | {times} |" for (kind, why), times in reasons.most_common()]
-    failed = [f"- {each.known.name}: {each.record['failed']}" for each in judged if "failed" in each.record]
+    failed = [(each.known.name, each.record.get("failed") or each.record.get("prediction_failed")) for each in judged]
+    failed = [f"- {name}: {problem}" for name, problem in failed if problem]
     return lines + (["", "## Runs that failed", "", *failed] if failed else [])
 
 

@@ -18,6 +18,7 @@ OVERLAP = 0.05  # shares may add up to this much more than the whole
 COUNTS = 0.1  # a column of classes with this share is said to count
 COSTS = 0.05  # of rows that go wrong when a column of classes is mixed up: less is next to nothing
 DOUBTFUL = 0.05  # a p-value below it must not have a tick
+ALIKE = "All columns count about the same."
 
 
 # --------------------------------------------------------------------------------------------------------------- fields
@@ -81,15 +82,22 @@ def noise_agrees(case: Case) -> Iterator[Verdict]:
 
 
 def horizon_agrees(case: Case) -> Iterator[Verdict]:
-    """A forecast beyond the horizon has a band as wide as the spread, one before it has not."""
+    """A forecast beyond the horizon has a band as wide as the spread, one before it has not.
+
+    Forecasts go to larger values: a horizon that is said to be on the other side has nothing to do with them, and from
+    the place on where the band is said to be as wide "in places" it may be, or not.
+    """
     found = case.explanation["extrapolation"]
-    if not found:
+    said = [claim["value"] for claim in case.of_kind("horizon")]
+    if not found or not said or any(each.get("below") for each in said):
         return
+    places = min((each["first"] for each in said if each.get("first") is not None), default=None)
     for forecast in found["forecasts"]:
         std = (forecast["high"] - forecast["low"]) / (2 * 1.959964)
         beyond = found["horizon"] is not None and forecast["distance"] > 1.1 * found["horizon"]
+        in_places = places is not None and forecast["distance"] > 0.9 * places
         wrong = (beyond and std < 0.9 * case.spread) or (
-            not beyond and std > 1.1 * case.spread and _before(found, forecast)
+            not beyond and not in_places and std > 1.1 * case.spread and _before(found, forecast)
         )
         yield field(
             "forecast and horizon", not wrong, f"std {std:.3g}, spread {case.spread:.3g}", str(forecast["at"]), ITSELF
@@ -142,9 +150,9 @@ def class_columns(case: Case) -> Iterator[Verdict]:
     if not relevance or not case.truth.inputs:
         return
     why = ", ".join(f"{name} {cost:.2f}" for name, cost in costs.items())
-    if relevance[0]["share"] * len(relevance) < 1.3:
+    if ALIKE in " ".join(case.record["text"].split()):  # it follows from more than one field: what is shown counts
         alike = max(costs.values()) - min(costs.values()) < COSTS
-        yield field("all columns alike", alike, f"mixing up costs: {why}", "All columns count about the same.")
+        yield field("all columns alike", alike, f"mixing up costs: {why}", ALIKE)
         return
     for each in relevance:
         name, share, cost = each["column"], float(each["share"]), costs[each["column"]]

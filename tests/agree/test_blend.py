@@ -18,6 +18,7 @@ from mercer.inference.vfe import VFE
 from mercer.kernels import bind, parse
 from mercer.kernels.blend import KINDS, Blend
 from mercer.kernels.parameters import values_of
+from tests.agree.agreement import assert_back_ends_agree, relative
 from tests.agree.slow_reference import slow_gram, slow_shares
 from tests.strategies import blends, inputs
 
@@ -52,25 +53,12 @@ def filled(text: str, columns: int) -> Blend:
     return middling(parse(text), columns)  # type: ignore[return-value]
 
 
-def relative(one: Rows, other: Rows) -> float:
-    return float(np.max(np.abs(one - other)) / (np.max(np.abs(other)) + 1e-300))
-
-
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_both_back_ends_equal_the_slow_reference(kind: str) -> None:
     @FEW
     @given(blends(kind=kind), inputs(max_rows=5), inputs(max_rows=4))
     def check(kernel: Blend, X: Rows, Z: Rows) -> None:
-        program, values = compile_program(kernel), values_of(kernel)
-        tensors = [torch.from_numpy(a) for a in (values, X, Z)]
-        gram, cross = slow_gram(kernel, X), slow_gram(kernel, X, Z)
-        tolerance = {"rtol": 1e-9, "atol": 1e-10 * max(1.0, float(np.abs(gram).max()), float(np.abs(cross).max()))}
-        np.testing.assert_allclose(fused.gram(program, values, X), gram, **tolerance)
-        np.testing.assert_allclose(fused.cross(program, values, X, Z), cross, **tolerance)
-        np.testing.assert_allclose(fused.diagonal(program, values, X), np.diag(gram), **tolerance)
-        np.testing.assert_allclose(torch_backend.gram(program, *tensors[:2]), gram, **tolerance)
-        np.testing.assert_allclose(torch_backend.cross(program, *tensors), cross, **tolerance)
-        np.testing.assert_allclose(torch_backend.diagonal(program, *tensors[:2]), np.diag(gram), **tolerance)
+        gram = assert_back_ends_agree(kernel, X, Z)
         assert np.linalg.eigvalsh(gram).min() >= -1e-9 * max(1.0, np.trace(gram))
 
     check()

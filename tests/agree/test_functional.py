@@ -17,7 +17,7 @@ from mercer.compute.program import LeafNode, compile_program
 from mercer.errors import KernelError
 from mercer.kernels import KF, LIN, M32, PER, SE, Functional, bind, canonical, from_json, parse, to_json
 from mercer.kernels.parameters import Units, to_data_units, to_scaled_units, values_of
-from tests.agree.slow_reference import slow_gram
+from tests.agree.agreement import assert_back_ends_agree
 from tests.strategies import base_kernels, functionals, inputs
 
 Rows = NDArray[np.float64]
@@ -29,15 +29,7 @@ EVEN, UNEVEN = np.linspace(0.0, 3.0, 17)[:, None], np.sort(np.random.default_rng
 @given(functionals(definite=False), base_kernels(), inputs(max_rows=5), inputs(max_rows=5))
 def test_both_back_ends_equal_the_slow_reference(functional, other, X: Rows, Z: Rows) -> None:
     for kernel in (functional, functional * other + functional):
-        program, values = compile_program(kernel), values_of(kernel)
-        tensors = [torch.from_numpy(a) for a in (values, X, Z)]
-        gram, cross = slow_gram(kernel, X), slow_gram(kernel, X, Z)
-        tolerance = {"rtol": 1e-9, "atol": 1e-10 * max(1.0, float(np.abs(gram).max()), float(np.abs(cross).max()))}
-        np.testing.assert_allclose(fused.gram(program, values, X), gram, **tolerance)
-        np.testing.assert_allclose(fused.cross(program, values, X, Z), cross, **tolerance)
-        np.testing.assert_allclose(fused.diagonal(program, values, X), np.diagonal(gram), **tolerance)
-        np.testing.assert_allclose(torch_backend.gram(program, *tensors[:2]).numpy(), gram, **tolerance)
-        np.testing.assert_allclose(torch_backend.cross(program, *tensors).numpy(), cross, **tolerance)
+        assert_back_ends_agree(kernel, X, Z)
 
 
 @pytest.mark.parametrize("X", [EVEN, UNEVEN], ids=["evenly spaced", "not"])

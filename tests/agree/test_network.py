@@ -16,6 +16,7 @@ from mercer.kernels import NKN, Expression, bind, layout, parse
 from mercer.kernels.domains import Simplex
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import values_of, with_values
+from tests.agree.agreement import assert_back_ends_agree, relative
 from tests.agree.slow_reference import slow_gram
 from tests.strategies import inputs, networks
 
@@ -45,23 +46,10 @@ def filled(kernel: Expression, columns: int, seed: int = 0) -> Expression:
     return with_values(bound, values)
 
 
-def relative(one: Rows, other: Rows) -> float:
-    return float(np.max(np.abs(one - other)) / (np.max(np.abs(other)) + 1e-300))
-
-
 @FEW
 @given(ANY, inputs(max_rows=5), inputs(max_rows=5))
 def test_both_back_ends_equal_the_slow_reference(network: Network, X: Rows, Z: Rows) -> None:
-    program, values = compile_program(network), values_of(network)
-    tensors = [torch.from_numpy(a) for a in (values, X, Z)]
-    gram, cross = slow_gram(network, X), slow_gram(network, X, Z)
-    tolerance = {"rtol": 1e-9, "atol": 1e-10 * max(1.0, float(np.abs(gram).max()), float(np.abs(cross).max()))}
-    np.testing.assert_allclose(fused.gram(program, values, X), gram, **tolerance)
-    np.testing.assert_allclose(fused.cross(program, values, X, Z), cross, **tolerance)
-    np.testing.assert_allclose(fused.diagonal(program, values, X), np.diag(gram), **tolerance)
-    np.testing.assert_allclose(torch_backend.gram(program, *tensors[:2]), gram, **tolerance)
-    np.testing.assert_allclose(torch_backend.cross(program, *tensors), cross, **tolerance)
-    np.testing.assert_allclose(torch_backend.diagonal(program, *tensors[:2]), np.diag(gram), **tolerance)
+    assert_back_ends_agree(network, X, Z)
 
 
 @pytest.mark.parametrize("spacing", ["even", "uneven"])

@@ -243,6 +243,20 @@ def test_ctrl_c_during_the_search_keeps_the_best_so_far(mercer: Mercer, tmp_path
     assert (tmp_path / "mercer-out" / "report.html").exists()
 
 
+def test_ctrl_c_during_the_explanation_keeps_the_model(
+    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mercer.explain.explain", interrupted)
+    name = table(tmp_path / "data.csv", wave_text(24))
+    result = mercer("discover", name, "--target", "y", "--kernel", "SE")
+    assert result.code == 130
+    assert "the model is kept: mercer explain mercer-out/model.mercer" in " ".join(result.err.split())
+    assert library.load(tmp_path / "mercer-out" / "model.mercer").kernel_ is not None
+
+
 def test_ctrl_c_before_any_kernel_is_finished_ends_with_a_word(
     mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

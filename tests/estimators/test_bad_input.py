@@ -386,6 +386,7 @@ def test_matrices_that_are_not_dense_numbers() -> None:
     refused(X, y + 1j, "Complex data not supported")
     refused(torch.tensor(X, requires_grad=True), y, "gradients", "X.detach()")
     refused(X, torch.tensor(y, requires_grad=True), "gradients", "y.detach()")
+    refused(torch.tensor(X, dtype=torch.bfloat16), y, "bfloat16", "X.double()")
     for wrong in (torch.tensor(X, requires_grad=True), scipy.sparse.csr_matrix(X), X[:, :, None]):
         with pytest.raises(InputError):
             model().fit(X, y).predict(wrong)
@@ -411,8 +412,8 @@ def test_whole_numbers_beyond_any_float() -> None:
 @pytest.mark.parametrize("size", [1e-310, 1e-300, 1e-150, 1e150, 1e300])
 def test_numbers_whose_squares_are_none(size: float) -> None:
     X, y = series()
-    refused(X * size, y, "too large or too small", "unit")
-    refused(X, y * size, "too large or too small", "unit")
+    refused(X * size, y, "column '0' varies by", "too large or too small", "unit", "multiplied by")
+    refused(X, y * size, "the target varies by", "too large or too small", "unit")
     with pytest.raises(InputError, match="too large or too small"):
         mercer.GridRegressor("SE").fit(y * size)
 

@@ -9,8 +9,8 @@ import pytest
 import mercer
 from mercer.explain.claims import Claim
 from mercer.explain.components import Horizon, find_horizon, part_horizon
+from mercer.explain.factors import drifts
 from mercer.explain.gathering import gather
-from mercer.explain.phrases import drifts
 from mercer.explain.subject import subject_of
 from mercer.explain.wording import Column, Vocabulary
 from mercer.explain.words import say

@@ -15,7 +15,7 @@ from mercer.inference.exact import Exact
 from mercer.kernels import LIN, SE
 from mercer.kernels.algebra import structure
 from mercer.kernels.blend import is_jump
-from mercer.learners.averaging import Forecasts, weigh
+from mercer.learners.averaging import ForecastErrors, weigh
 from mercer.learners.contract import Context, Learned
 from mercer.learners.growth import children, group_near, jump_of_level, usual_kernels
 from mercer.learners.racing import RacePolicy
@@ -132,8 +132,8 @@ def test_jumps_are_tried_only_where_they_are_allowed_and_where_there_is_one() ->
 
 def test_a_change_that_only_hindsight_knows_has_no_weight_in_a_forecast() -> None:
     """It forecasts well from before its place, which was fitted to what came: the evidence must speak for it."""
-    plain = Forecasts(np.ones(20), np.ones(20))
-    knows = Forecasts(np.zeros(20), np.full(20, 0.1), foreknown=True)
+    plain = ForecastErrors(np.ones(20), np.ones(20))
+    knows = ForecastErrors(np.zeros(20), np.full(20, 0.1), foreknown=True)
     assert weigh([0.0, 20.0], [plain, knows], 0).beyond == (1.0, 0.0)
     assert weigh([0.0, 1.0], [plain, knows], 0).beyond[1] > 0.5
 

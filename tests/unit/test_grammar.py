@@ -25,10 +25,10 @@ from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, bind, parse
 from mercer.kernels.algebra import canonical_structure, structure
 from mercer.learners import grammar as search_module
-from mercer.learners.averaging import Forecasts, stack_weights, stretches
+from mercer.learners.averaging import ForecastErrors, stack_weights, stretches
 from mercer.learners.contract import Context, Learned, Step
 from mercer.learners.grammar import GrammarSearch, Search
-from mercer.learners.growth import Child, Line, base_kernels, children
+from mercer.learners.growth import Child, GrowthLine, base_kernels, children
 from tests.fuzz.disks import limited_files
 
 BASES = base_kernels(["SE", "PER", "LIN", "RQ"], [0])
@@ -279,7 +279,7 @@ def test_origins_see_only_what_came_before():
 def test_stacking_prefers_the_better_forecaster():
     rng = np.random.default_rng(0)
     good, bad = rng.normal(-0.5, 0.2, 40), rng.normal(-2.0, 0.2, 40)
-    weights = stack_weights([Forecasts(bad, np.ones_like(bad)), Forecasts(good, np.ones_like(good))])
+    weights = stack_weights([ForecastErrors(bad, np.ones_like(bad)), ForecastErrors(good, np.ones_like(good))])
     assert weights[1] > 0.9
     assert weights.sum() == pytest.approx(1.0)
 
@@ -377,7 +377,7 @@ def simplified(stop: int, folder: Path) -> Learned:
     given = parse("SE(0)*PER(0) + SE(0)*PER(0)")
     learner = GrammarSearch(restarts=2, average=False, checkpoint=folder)
     search = Search(learner, Context(data, Exact(), [0], report=report))
-    line = Line()
+    line = GrowthLine()
     search.race(line, 0, 0, [(Child(given, canonical_structure(given), Step("other", words="given")), None)])
     with search.trials.stopping():
         search.race(line, 1, -1, search.find_simpler(search.trials.best))

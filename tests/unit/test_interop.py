@@ -79,7 +79,7 @@ def test_a_regressor_of_sklearn_is_cloned_pickled_drawn_from_and_fitted_again(mo
 
 
 def test_the_evidence_is_the_same(model):
-    training, member = model.fitted_.training, model.fitted_.explained
+    training, member = model.fitted_.training, model.fitted_.winner
     program, values = compile_program(member.kernel), values_of(member.kernel)
     evidence = Exact().evidence(program, values, Gaussian(member.noise), training.data).value - training.log_scale
     found = model.to_sklearn().log_marginal_likelihood_value_
@@ -331,14 +331,14 @@ def test_a_leaf_from_outside_is_refused_by_onnx_and_right_elsewhere(tmp_path):
     try:
         kernel = bound("OUT(0, variance=2, lengthscale=1)")
         assert isinstance(record.parameters[1].domain, Positive)
-        from mercer.interop.gpytorch_model import ExpressionKernel as InTorch
-        from mercer.interop.onnx_graph import Graph, Pairs, write_program
+        from mercer.interop.gpytorch_model import GPyTorchKernel as InTorch
+        from mercer.interop.onnx_graph import Graph, RowPairs, write_program
 
         x = torch.zeros(2, 2, dtype=torch.float64)
         assert torch.equal(InTorch(kernel).forward(x, x), torch.full((2, 2), 2.0, dtype=torch.float64))
         graph = Graph()
         with pytest.raises(InputError, match="OUT cannot be exported to ONNX"):
-            write_program(Pairs(graph, ["a", "b"], ["a", "b"]), compile_program(kernel), values_of(kernel))
+            write_program(RowPairs(graph, ["a", "b"], ["a", "b"]), compile_program(kernel), values_of(kernel))
     finally:
         unregister("OUT")
 

@@ -14,11 +14,11 @@ from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import parse
 from mercer.kernels.parameters import bind, values_of
-from mercer.learners.averaging import Forecasts, forecast_tails, stack_weights
-from mercer.model.fitted import Member, Mixture
+from mercer.learners.averaging import ForecastErrors, forecast_tails, stack_weights
+from mercer.model.fitted import KernelMixture, MixtureMember
 
 
-def mixture(within: tuple[float, ...], beyond: tuple[float, ...], levels: tuple[float, ...]) -> Mixture:
+def mixture(within: tuple[float, ...], beyond: tuple[float, ...], levels: tuple[float, ...]) -> KernelMixture:
     """Members that are sure of different levels, on rows from 0 to 1."""
     X = np.linspace(0.0, 1.0, 12)[:, None]
     kernel = bind(parse("SE(0, variance=0.01, lengthscale=5)"), 1)
@@ -26,8 +26,8 @@ def mixture(within: tuple[float, ...], beyond: tuple[float, ...], levels: tuple[
     for inner, outer, level in zip(within, beyond, levels, strict=True):
         data = Data(X, np.full(12, level), free_level=True)
         posterior = Exact().posterior(compile_program(kernel), values_of(kernel), Gaussian(1e-4), data)
-        members.append(Member(kernel, 1e-4, inner, outer, 1.0, posterior))
-    return Mixture(tuple(members), 0, (0.0, 1.0), tails_beyond=0.25)
+        members.append(MixtureMember(kernel, 1e-4, inner, outer, 1.0, posterior))
+    return KernelMixture(tuple(members), 0, (0.0, 1.0), tails_beyond=0.25)
 
 
 def test_the_density_is_that_of_the_mixture_and_not_of_its_gaussian_summary():
@@ -56,10 +56,10 @@ def test_samples_follow_the_weights_on_both_sides_of_the_end():
 def test_a_hopeless_forecaster_gets_no_weight():
     rng = np.random.default_rng(0)
     error, small = rng.normal(0, 0.1, 60), np.full(60, 0.01)
-    clean, hopeless = Forecasts(error, small), Forecasts(10 * error, 100 * small)
+    clean, hopeless = ForecastErrors(error, small), ForecastErrors(10 * error, 100 * small)
     weights = stack_weights([clean, hopeless])
     assert weights.tolist() == [1.0, 0.0]
-    close = stack_weights([clean, Forecasts(1.5 * error, 2 * small)])
+    close = stack_weights([clean, ForecastErrors(1.5 * error, 2 * small)])
     assert close[1] > 0
 
 
@@ -75,7 +75,7 @@ def test_log_density_is_in_the_units_of_the_target():
 
 def test_tails_of_forecasts_come_from_their_errors():
     rng = np.random.default_rng(0)
-    heavy = Forecasts(rng.standard_t(3.0, 400) / 3**0.5, np.ones(400))
-    light = Forecasts(rng.standard_normal(400), np.ones(400))
+    heavy = ForecastErrors(rng.standard_t(3.0, 400) / 3**0.5, np.ones(400))
+    light = ForecastErrors(rng.standard_normal(400), np.ones(400))
     assert forecast_tails([heavy], np.ones(1)) > 0.15
     assert forecast_tails([light], np.ones(1)) < 0.1

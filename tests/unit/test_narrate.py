@@ -9,7 +9,8 @@ import pytest
 from mercer.explain.claims import Claim
 from mercer.explain.components import ComponentFacts
 from mercer.explain.explanation import Ending, name_bounds
-from mercer.explain.phrases import Joint, continuation, distinct, phrase, title
+from mercer.explain.factors import Joint
+from mercer.explain.phrases import continuation, distinct, phrase, title
 from mercer.explain.wording import Column, Vocabulary, number, p_value, percent, resolve, roughly
 from mercer.explain.words import say
 from mercer.fitting.problem import AtBound

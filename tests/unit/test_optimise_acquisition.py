@@ -166,7 +166,7 @@ def test_trials_at_the_same_time_are_no_hopeless_places_once_nearly_all_is_known
 
 def test_where_a_proposal_has_been_tried_the_best_of_other_rows_is_proposed() -> None:
     task = pose(count=12)
-    row = task.tried[0]
+    row = task.tried_rows[0]
     found = _choose_new(task, row)
     assert task.is_new(found.row)
     others = task.space.sample(20, np.random.default_rng(0))

@@ -10,7 +10,7 @@ import pytest
 
 import mercer
 from mercer.optimise import print_progress, words
-from mercer.optimise.effects import Share, look_closely, measure_shares, predict_jointly
+from mercer.optimise.effects import VarianceShare, look_closely, measure_shares, predict_jointly
 from mercer.optimise.explanation import ExplainPolicy, PartFact, drop_inputs, find_probability, judge_gain
 from mercer.optimise.models import StructureModel
 from mercer.optimise.proposal import Method, Why
@@ -306,10 +306,10 @@ def test_inputs_that_hardly_matter_are_left_out_of_partitions() -> None:
 @pytest.mark.parametrize(
     ("share", "told"),
     [
-        (Share(0.83, 0.829, 0.831), "83 % of the variance"),
-        (Share(0.83, 0.80, 0.86), "83 % of the variance (80 % to 86 % with 95 %)"),
-        (Share(1e-4, 0.0, 3e-4), "under 0.1 % of the variance"),
+        (VarianceShare(0.83, 0.829, 0.831), "83 % of the variance"),
+        (VarianceShare(0.83, 0.80, 0.86), "83 % of the variance (80 % to 86 % with 95 %)"),
+        (VarianceShare(1e-4, 0.0, 3e-4), "under 0.1 % of the variance"),
     ],
 )
-def test_an_interval_is_shown_where_its_ends_differ(share: Share, told: str) -> None:
+def test_an_interval_is_shown_where_its_ends_differ(share: VarianceShare, told: str) -> None:
     assert words.tell_share(PartFact(("a",), share)) == told

@@ -10,6 +10,7 @@ import pytest
 
 import mercer
 from mercer.errors import InputError
+from mercer.learners.classes import CrossValidation
 from mercer.learners.grammar import SearchPolicy
 from mercer.learners.kfo import FunctionalPolicy
 from mercer.learners.kfo_classes import ClassPolicy
@@ -89,14 +90,19 @@ def test_the_functional_of_the_paper() -> None:
     assert not [c for c in found.candidates_ if "where the search begins" in c.step.words]
 
 
-def test_the_functional_of_the_paper_for_classes() -> None:
+def test_the_functional_of_the_paper_for_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = two_classes()
-    settings = mercer.KernelFunctional.paper(classes=True, subspaces=1, iterations=1, tuning=0)
+    settings = mercer.KernelFunctional.paper(classes=True, subspaces=2, iterations=3, tuning=0)
+    scored: list[int] = []
+    score = CrossValidation.score
+    monkeypatch.setattr(CrossValidation, "score", lambda *given: scored.append(1) or score(*given))
     assert settings.class_policy is not None
     quick = replace(settings.class_policy, folds=3, costs=(1.0, 10.0), factors=(0.5, 1.0))
     found = mercer.KernelSVC(replace(settings, class_policy=quick), random_state=0).fit(X, y)
     assert found.C_ in (1.0, 10.0)
     assert found.score(X, y) > 0.8
+    kernels = [candidate.expression for candidate in found.candidates_]
+    assert len(scored) == len(set(kernels)) < len(kernels)  # a search comes back to a kernel, and knows its score
 
 
 def test_ten_folds_of_four_members_are_refused_with_what_would_fit() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import kfo, paper_cells, papers, papers_age, papers_unchanged
+from benchmarks import discovery, kfo, optimise, paper_cells, papers, papers_age, papers_unchanged, textures
 from benchmarks.functional_kernels import FunctionalKernel
 from benchmarks.papers_row import Figure, Reading
 from benchmarks.papers_rows import ROWS
@@ -135,9 +137,10 @@ def test_a_fresh_run_of_one_part_of_functionals_keeps_the_others(
         "classification/wine/0/plain": {"plain": fit, "date": old},
     }
     line = {"LIN": {"share": 0.0, "log_density": 1.0, "kernel": "LIN"}}
+    found = {"LIN": {**line["LIN"], "log_density": 2.0}}
     results = {**others, "linear/line": {**line, "date": old}}
     path.write_text(papers.json.dumps({"machines": {}, "results": results, "steps": kfo.STEPS}))
-    monkeypatch.setattr(kfo, "linear", lambda: {"LIN": {**line["LIN"], "log_density": 2.0}})
+    monkeypatch.setattr(kfo, "linear", lambda: found)
 
     def run(*more: str) -> dict[str, Any]:
         given = ["--data", str(tmp_path), "--part", "linear", "--out", str(path), *more]
@@ -204,9 +207,47 @@ def test_a_row_says_what_it_lacks_and_measures_what_is_older() -> None:
     assert "older than 9999: 5 of its measurements, about 1 minutes" in papers.describe_left(row, "9999")
     assert papers.again(row, "benchmarks.paper_cells", "2027") == ["--older", "2027"]
     assert papers.again(row, "benchmarks.paper_figures", "2027") == []  # it draws, and keeps no measurement
-    lacking = replace(row, figures=(Figure("as printed", "", Reading("papers.json", "results|i9/*|rmse")),))
-    assert papers.describe_left(lacking, "9999").startswith("nothing is missing")
-    assert papers.describe_left(next(row for row in ROWS if row.item == "skc-search")) == ""
+    search = papers.find_row("skc-search")  # whose measurements are not counted one by one
+    assert papers.describe_left(search, "9999") == "older than 9999: 2 of 2 measurements"
+    known = papers.find_row("cks-table-1")
+    assert papers.again(known, "benchmarks.discovery", "2027") == ["--older", "2027"]
+
+
+def test_a_row_that_is_whole_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
+    monkeypatch.setattr(papers, "run_command", lambda command: pytest.fail(f"it runs {command}"))
+    assert papers.run(papers.find_row("nkn-figure-7"), str(tmp_path), 1, "cpu", older="2000") == 0
+    assert "nothing is missing or older than 2000" in capsys.readouterr().out
+
+
+def test_every_measurement_can_be_asked_for_again_by_its_date() -> None:
+    for module in sorted(set(papers.MEASURED_BY.values())):
+        source = (papers.ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        assert '"--older"' in source, f"{module} measures nothing again"
+
+
+def test_runs_of_optimisers_and_textures_are_chosen_by_their_dates(tmp_path: Path) -> None:
+    jobs = [optimise.Job("styblinski", "mercer", run, 200) for run in (0, 77)]
+    assert optimise.choose(jobs, tmp_path, "9999") == jobs
+    assert optimise.choose(jobs, tmp_path, "2000") == jobs[1:]  # of which there is no summary
+    old = tmp_path / jobs[1].file
+    old.write_text(json.dumps({"machine": {"date": "2001"}, "values": [], "calls": 200}))
+    assert optimise.choose(jobs[1:], tmp_path, "2002") == jobs[1:]
+    assert not old.exists()
+    kept = [{"picture": "pave", "kernel": "NKN", "seed": 0, "machine": {"date": "2026-01-01"}}]
+    wanted = [textures.TextureRun("pave", "NKN", seed) for seed in (0, 1)]
+    options = argparse.Namespace(runs=tmp_path, older="2026")
+    assert textures.choose(wanted, kept, options) == wanted[1:]
+    assert textures.choose(wanted, kept, argparse.Namespace(runs=tmp_path, older="2027")) == wanted
+
+
+def test_searches_from_elsewhere_are_merged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    here, there = tmp_path / "here.json", tmp_path / "there.json"
+    discovery.write({"machine": {"date": "2026"}, "results": {"recovery/A/1/0": {"bic": 1}, "b": {"bic": 2}}}, here)
+    discovery.write({"machine": {"date": "2027"}, "results": {"recovery/A/1/0": {"bic": 3, "date": "2028"}}}, there)
+    monkeypatch.setattr(sys, "argv", ["", "--data", str(tmp_path), "--merge", str(there), "--out", str(here)])
+    discovery.main()  # without published numbers there is no report
+    found = json.loads(here.read_text())["results"]
+    assert found == {"recovery/A/1/0": {"bic": 3, "date": "2028"}, "b": {"bic": 2, "date": "2026"}}
 
 
 def test_a_pca_split_takes_both_ends_and_refuses_few_rows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import re
 import sys
@@ -316,6 +317,8 @@ def test_workbooks_that_cannot_be_read(reading):
     with pytest.raises(InputError, match="no stored result"):
         reading(workbook(first=[["a", "b"], [1, "=A2*2"], [None, "=A3*2"]]), "t.xlsx")
     whole = workbook(first=[["a", "b"], [1, 2]])
+    with pytest.raises(InputError, match="password"):
+        reading(b"\xd0\xcf\x11\xe0" + bytes(500), "t.xlsx")
     for content in (b"PK\x03\x04", whole[: len(whole) // 2], b"nonsense"):
         with pytest.raises(InputError, match="workbook"):
             reading(content, "t.xlsx")
@@ -340,3 +343,164 @@ def test_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     with pytest.raises(InputError, match="Standard input is empty"):
         read("-")
+
+
+def months(form, start, count):
+    moments = pd.date_range(start, periods=count, freq="MS")
+    return [moment.strftime(form) for moment in moments], [str(moment.date()) for moment in moments]
+
+
+@pytest.mark.parametrize(
+    ("start", "count", "said"),
+    [
+        ("1949-01-01", 144, "1949 to 1960"),  # the airline passengers, as a spreadsheet shows them
+        ("1960-01-01", 240, "1960 to 1979"),
+        ("1998-01-01", 60, "1998 to 2002"),
+        ("2026-01-01", 240, "2026 to 2045"),
+    ],
+)
+def test_years_of_two_digits_lie_close_together(reading, start, count, said):
+    written, expected = months("%b-%y", start, count)
+    text = "when,y\n" + "".join(f"{one},{place}.5\n" for place, one in enumerate(written))
+    found = reading(text)
+    assert [str(moment.date()) for moment in found.frame.when] == expected
+    assert f"years of two digits were read as {said} (otherwise: --first-year)" in notes(found)
+    moved = reading(text, first_year=int(start[:4]) + 100).frame
+    assert moved.when.dt.year.iloc[0] == int(start[:4]) + 100
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["Fri 01/03/2019", "Wed 13/03/2019"], ["2019-03-01", "2019-03-13"]),
+        (["Friday, 1 March 2019", "Saturday, 2 March 2019"], ["2019-03-01", "2019-03-02"]),
+        (["20190301T0930Z", "20190301T1030Z"], ["2019-03-01 09:30Z", "2019-03-01 10:30Z"]),
+        (["01.03.2019 23:00", "01.03.2019 24:00"], ["2019-03-01 23:00", "2019-03-02 00:00"]),
+        (["01.03.2019 9h30", "01.03.2019 10:30 Uhr"], ["2019-03-01 09:30", "2019-03-01 10:30"]),
+        (["2019-03-01 09:30 CET", "2019-03-01 10:30 CET"], ["2019-03-01 09:30+01:00", "2019-03-01 10:30+01:00"]),
+        (["2019-03-01T09:30:00+01:00[Europe/Berlin]"], ["2019-03-01 09:30+01:00"]),
+        (["Fri Mar 01 2019 09:30:00 GMT+0100"], ["2019-03-01 09:30+01:00"]),
+        (["Fri Mar  1 09:30:00 2019"], ["2019-03-01 09:30"]),
+        (["01/Mar/2019:09:30:00 +0100"], ["2019-03-01 09:30+01:00"]),
+        (["W07 2019", "W08 2019"], ["2019-02-11", "2019-02-18"]),
+        (["KW7/2019", "KW8/2019"], ["2019-02-11", "2019-02-18"]),
+        (["H1 2019", "H2 2019"], ["2019-01-01", "2019-07-01"]),
+        (["FY2019", "FY2020"], ["2019-01-01", "2020-01-01"]),
+        (["2001/02", "2002/03", "2003/04"], ["2001-01-01", "2002-01-01", "2003-01-01"]),
+        (["2018-19", "2019-20"], ["2018-01-01", "2019-01-01"]),
+        (["2018/2019", "2019/2020"], ["2018-01-01", "2019-01-01"]),
+        (["2001/02", "2001/03", "2001/04"], ["2001-02-01", "2001-03-01", "2001-04-01"]),
+        (["201903010930", "201903011030"], ["2019-03-01 09:30", "2019-03-01 10:30"]),
+        (["20190301093000", "20190301103000"], ["2019-03-01 09:30", "2019-03-01 10:30"]),
+        (["mar. 2019", "avr. 2019"], ["2019-03-01", "2019-04-01"]),
+    ],
+)
+def test_dates_in_rarer_forms(reading, texts, expected):
+    frame = reading("when;y\n" + "".join(f"{text};{place}.5\n" for place, text in enumerate(texts))).frame
+    assert list(frame.when) == [pd.Timestamp(moment) for moment in expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "entries", "expected"),
+    [
+        ("week", ["201951", "201952", "202001"], ["2019-12-16", "2019-12-23", "2019-12-30"]),
+        ("Date", [f"{43831 + hour / 24:.10f}" for hour in range(6)], [f"2020-01-01 0{hour}:00" for hour in range(6)]),
+    ],
+)
+def test_numbers_that_are_dates_by_the_name_of_their_column(reading, name, entries, expected):
+    found = reading(f"{name},y\n" + "".join(f"{entry},1.5\n" for entry in entries))
+    assert list(found.frame[name]) == [pd.Timestamp(moment) for moment in expected]
+    assert f"--type {name}=number" in notes(found)
+
+
+@pytest.mark.parametrize(
+    ("entries", "values"),
+    [
+        (["15.-", "20.-", "25.50"], [15, 20, 25.5]),
+        (["15,- €", "20,- €", "25,50 €"], [15, 20, 25.5]),
+        (["1:30 PM", "12:00 AM", "12:15 PM"], [13.5, 0, 12.25]),
+        (["1.5D-03", "2.5D+01", "3"], [0.0015, 25, 3]),
+    ],
+)
+def test_numbers_of_shops_clocks_and_old_programs(reading, entries, values):
+    frame = reading("x;y\n" + "".join(f"{entry};1\n" for entry in entries)).frame
+    np.testing.assert_allclose(frame.x.to_numpy(float), values)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("w,y\n5 kg,1\n800 g,2\n2 kg,3\n", ["several units", "'5 kg', '800 g'", "--type w=text"]),
+        ("w,y\n950,1\n1.2k,2\n2.5M,3\n", ["several units"]),
+        ("d,y\n01/13/2020,1\n14/01/2020,2\n", ["'d'", "14/01/2020 and 01/13/2020"]),
+        ("日付,売上\n2020年3月1日,5\n".encode("shift_jis"), ["neither UTF-8 nor Windows-1252", "--encoding shift_jis"]),
+    ],
+)
+def test_what_would_be_read_wrong_is_refused(reading, text, words):
+    with pytest.raises(InputError) as caught:
+        reading(text)
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_lists_in_cells_are_texts(tmp_path):
+    pd.DataFrame({"x": [[1, 2], [3]], "y": [1.5, 2.5]}).to_parquet(tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet").frame.y.tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize("text", ['[{"a": 1}, {"a": 2}]', "\n<!DOCTYPE html><table><tr><td>1</td></tr></table>"])
+def test_files_of_other_kinds_are_named(reading, text):
+    with pytest.raises(InputError, match=r"looks like (JSON|a web page)"):
+        reading(text)
+
+
+def test_durations_are_hours(reading, tmp_path):
+    hours = [dt.timedelta(hours=30, minutes=15), dt.timedelta(minutes=30), dt.time(4, 30)]
+    frame = reading(workbook(first=[["t", "y"], *([one, 1.5] for one in hours)]), "t.xlsx").frame
+    assert frame.t.tolist() == [30.25, 0.5, 4.5]
+    pd.DataFrame({"t": pd.to_timedelta(["30:15:00", "0:30:00"]), "y": [1, 2]}).to_parquet(tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet").frame.t.tolist() == [30.25, 0.5]
+
+
+def test_dates_that_a_spreadsheet_program_half_converted_are_refused(reading):
+    day = pd.Timestamp(2019, 1, 1)
+    # of 01/03/2019 to 20/03/2019 the first twelve became January 3rd to December 3rd
+    dates = [day.replace(month=n, day=3) if n <= 12 else f"{n}/03/2019" for n in range(1, 21)]
+    with pytest.raises(InputError, match="took days for months"):
+        reading(workbook(first=[["d", "y"], *([one, 1.5] for one in dates)]), "t.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("month passengers\n1 112\n2 118\n3 132\n4 129\n", {"month": [1, 2, 3, 4], "passengers": [112, 118, 132, 129]}),
+        ("  x      y\n 1.5   -2.25\n12.5   10.75\n", {"x": [1.5, 12.5], "y": [-2.25, 10.75]}),
+        ("total sales\n1 034\n2 118\n3 132\n", {"total sales": [1034, 2118, 3132]}),  # thousands
+    ],
+)
+def test_fields_between_spaces(reading, text, columns):
+    found = reading(text, "table.txt")
+    assert {name: column.tolist() for name, column in found.frame.items()} == columns
+    assert len(columns) == 1 or "fields are separated by spaces (otherwise: --separator)" in notes(found)
+
+
+def test_totals_of_parts_are_left_out(reading):
+    text = "region,sales\nnorth,1\nnorth,2\nnorth Total,3\nsouth,4\nsouth,5\nsouth Total,9\nGrand Total,12\n"
+    assert reading(text).frame.sales.tolist() == [1, 2, 4, 5]
+    assert len(reading("kind,sales\nnorth,1\nTotal loss,2\nsouth,3\n").frame) == 3  # no total of a loss
+
+
+def test_marks_of_missing_entries_by_the_users_word(reading):
+    text = "t,temp,kind\n" + "".join(f"{n},{-999 if n % 5 == 0 else 20 + n},{'abx'[n % 3]}\n" for n in range(20))
+    found = reading(text)
+    assert "-999 stands 4 times" in notes(found)
+    assert "--na -999" in notes(found)
+    again = reading(text, missing=("-999", "x"))
+    assert again.frame.temp.isna().sum() == 4
+    assert again.frame.kind.isna().sum() == 6
+    assert "-999 stands" not in notes(again)
+    assert "-999" not in notes(reading("t,y\n" + "".join(f"{n},{-100 * n}.5\n" for n in range(20))))
+
+
+@pytest.mark.parametrize("text", ["2020-01-01,12.5,3\n2020-01-02,13.5,4\n", "north,12.5\nsouth,13.5\n"])
+def test_a_line_of_data_in_place_of_names_is_questioned(reading, text):
+    assert "looks like data" in notes(reading(text))

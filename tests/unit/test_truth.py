@@ -14,6 +14,7 @@ from mercer.explain.answers import find_seasons
 from mercer.explain.checks import (
     Check,
     Residual,
+    bend,
     distance_dependence,
     find_dependences,
     linear_dependence,
@@ -50,7 +51,7 @@ def averaged(kernels: list[str], weights: Weights, y: np.ndarray, X: pd.DataFram
     """A model whose predictions average kernels with weights that are given."""
     models = [fit(kernel, X, y) for kernel in kernels]
     first, data = models[0].fitted_, models[0].fitted_.training.data
-    members = [(model.fitted_.explained.kernel, model.fitted_.explained.noise) for model in models]
+    members = [(model.fitted_.winner.kernel, model.fitted_.winner.noise) for model in models]
     known = posteriors(members, [Exact()] * len(members), data)
     model = copy.copy(models[0])
     model.fitted_ = replace(first, mixture=make_mixture(members, weights, data, known))
@@ -220,6 +221,9 @@ def test_dependence_is_seen_by_both_measures() -> None:
     assert linear_dependence(x + e, x[:, None])[1] < 1e-6
     assert linear_dependence(x**2 + e, x[:, None])[1] > 0.01  # no line in it
     assert distance_dependence(x**2 + e, x[:, None], rng)[1] < 1e-4
+    wave = np.sin(7.0 * np.argsort(np.argsort(x)) / len(x) * 1.3) + e
+    assert linear_dependence(wave, bend(x[:, None]))[1] < 1e-3
+    assert linear_dependence(e, bend(x[:, None]))[1] > 0.05
     assert distance_dependence(e, x[:, None], rng)[1] > 0.05
     chances = [distance_dependence(rng.normal(size=60), x[:60, None], rng)[1] for _ in range(20)]
     assert 0.2 < np.mean(chances) < 0.8  # a p-value of independent variables is uniform
@@ -616,12 +620,36 @@ def test_noise_is_no_more_than_the_data_vary() -> None:
     assert explanation.noise_std**2 == pytest.approx(explanation.noise_share * np.var(NOISE), rel=1e-6)
 
 
-def test_noise_that_the_curve_has_taken_in_is_not_known() -> None:
+def test_what_fades_before_the_next_row_is_noise() -> None:
+    """M12 over a fifth of a step was short-lived variation, and noise was a tenth of what it is."""
     season = 4.0 * np.sin(2 * np.pi * COUNT / 12) + NOISE
     explanation = fit("PER(0, period=fixed(12)) + M12(0, lengthscale=fixed(0.3))", MONTHS, season, noise=1e-5).explain()
     assert explanation.structure.found
+    assert explanation.noise_std == pytest.approx(float(NOISE.std()), rel=0.2)
+    assert "One component makes up sales" in explanation.structure.sentence
+    assert "noise from row to row" not in explanation.minor_sentence
+    (quick,) = [each for each in explanation.components if each.noise]
+    assert quick.minor
+    weights = Weights((0.6, 0.4), (0.6, 0.4), (1.0, 1.0), None)
+    kernels = ["CPER(0, period=fixed(12)) + M12(0, lengthscale=fixed(0.3))", "CPER(0, period=fixed(12))"]
+    assert [each.kind.name for each in gather(subject_of(averaged(kernels, weights, season).fitted_))[:1]] == ["season"]
+    text = flat(averaged(kernels, weights, season))
+    assert "variation" not in text.split("beyond")[0]
+
+
+def test_noise_that_looks_like_what_changes_from_row_to_row_is_not_known() -> None:
+    """So few rows do not tell a rough curve over about a step from noise."""
+    season = 4.0 * np.sin(2 * np.pi * COUNT / 12) + NOISE
+    text = "PER(0, period=fixed(12)) + M12(0, variance=fixed(0.8), lengthscale=fixed(0.9))"
+    explanation = fit(text, MONTHS, season, noise=0.2).explain()
     assert "cannot be told" in explanation.structure.sentence
     assert not any(claim.kind in ("noise", "unexplained") for claim in explanation.claims)
+
+
+def test_a_band_that_is_too_narrow_does_not_say_what_the_noise_is() -> None:
+    """A fit that was stopped at once has any number for its noise."""
+    model = fit("SE(0, variance=fixed(4), lengthscale=fixed(12))", MONTHS, 2.0 * np.sin(COUNT / 9) + NOISE, noise=0.09)
+    assert model.explain().noise_std == pytest.approx(float(NOISE.std()), rel=0.25)
 
 
 def test_few_rows_are_not_called_noise() -> None:
@@ -826,3 +854,88 @@ def test_from_the_horizon_on_bands_stay_wide() -> None:
     wide = np.sqrt(subject.mixture.predict(rows, include_noise=True).variance) >= np.std(subject.data.y)
     assert wide[steps >= horizon.distance].all()
     assert not wide[steps < horizon.distance].any()
+
+
+def test_few_rows_do_not_deny_that_one_stands_out() -> None:
+    odd = TREND_AND_SEASON.copy()
+    odd[30] += 1.6
+    unusual = fit("LIN + PER(0, period=fixed(12))", MONTHS, odd).explain().unusual
+    assert unusual is not None
+    assert unusual.doubtful is not None
+    assert unusual.doubtful.at == "2012-07"
+    assert not unusual.rows
+    claim = Claim("unusual rows", "sales", replace(unusual, column="x"))
+    text = say(claim, Vocabulary("sales", (Column("x", low=0.0, high=71.0),)))
+    assert "clearly stands out" in text
+    assert "nearest to it: x 2012-07 (" in text
+    few = fit("M12(0, lengthscale=fixed(6))", MONTHS[:20], odd[:20], noise=1e-4).explain().unusual
+    assert few is None or not few.enough
+
+
+def test_seasons_of_near_periods_in_one_kernel_are_one_of_the_calendar_that_changes() -> None:
+    """12.27 and 11.66 months were "yearly, with a period of 12.3 months"."""
+    at = np.arange(240.0)
+    X = pd.DataFrame({"month": pd.date_range("1990-01-01", periods=240, freq="MS")})
+    y = np.sin(2 * np.pi * at / 12.4) + np.sin(2 * np.pi * at / 11.6) + 0.1 * np.random.default_rng(0).normal(size=240)
+    kernels = ["CPER(0, period=fixed(12.4)) + CPER(0, period=fixed(11.6))", "CPER(0, period=fixed(12.4))"]
+    model = averaged(kernels, Weights((0.9, 0.1), (0.9, 0.1), (1.0, 1.0), None), y, X)
+    (season,) = model.explain().seasons
+    assert season.period == 12.0
+    assert season.between == pytest.approx((11.6, 12.4))
+    assert "periods of 11.6 months to 12.4 months cannot be told" in flat(model)
+
+
+def test_what_adds_up_is_not_said_to_depend_on_others() -> None:
+    """A kernel on all inputs joined nothing, and an input with little effect in the middle was said to depend."""
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.uniform(-1, 1, (120, 2)), columns=["heat", "feed"])
+    y = 3.0 * X["heat"] + np.where(X["feed"].abs() < 0.8, 0.0, np.sign(X["feed"])) + 0.3 * rng.normal(size=120)
+    weights = Weights((0.7, 0.3), (0.7, 0.3), (1.0, 1.0), None)
+    known = averaged(["LIN(heat) * LIN(feed)", "SE(heat) + SE(feed)"], weights, y.to_numpy(), X).explain()
+    joined = [
+        claim for claim in known.claims if claim.kind == "effect" and claim.value.direction == "depends on others"
+    ]
+    assert all(claim.certainty < 0.99 for claim in joined)
+    added = fit("SE(heat) + SE(feed)", X, y).explain()
+    assert "depends on others" not in {effect.direction for effect in added.effects}
+
+
+def test_the_size_of_an_effect_that_is_hardly_known_has_an_interval() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(0, 1, (60, 2)), columns=["heat", "feed"])
+    y = 2.0 * X["heat"] + X["feed"] + rng.normal(0, 0.6, 60)
+    model = fit("LIN(heat) + LIN(feed)", X, y)
+    effects = {effect.column: effect for effect in model.explain().effects}
+    for name, true in (("heat", 2.0), ("feed", 1.0)):
+        assert effects[name].low < true < effects[name].high
+    assert "(95 % between" in effects["heat"].sentence
+    sure = fit("LIN(heat) + LIN(feed)", X, 2.0 * X["heat"] + X["feed"] + rng.normal(0, 0.05, 60)).explain().effects
+    assert all("95 %" not in effect.sentence for effect in sure)
+
+
+def test_of_noise_no_pattern_is_said_to_go_on() -> None:
+    explanation = fit("SE(0, variance=fixed(0.05), lengthscale=fixed(20))", MONTHS, NOISE).explain()
+    assert not explanation.structure.found
+    assert explanation.extrapolation is not None
+    assert explanation.extrapolation.sentence == ""
+    assert "horizon" not in {claim.kind for claim in explanation.claims}
+
+
+def test_effects_of_kernels_that_differ_in_small_inputs_are_one_component() -> None:
+    """ "What 4 inputs do by themselves" stood beside the same of 3 and of 5, each of some of the kernels."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(0, 1, (80, 3)), columns=["heat", "feed", "load"])
+    y = 2.0 * X["heat"] - X["feed"] + 0.4 * X["load"] + rng.normal(0, 0.1, 80)
+    kernels = ["LIN(heat, feed)", "LIN(heat, feed, load)"]
+    found = gather(subject_of(averaged(kernels, Weights((0.7, 0.3), (0.7, 0.3), (1.0, 1.0), None), y, X).fitted_))
+    assert [each.kind.columns for each in found] == [("heat", "feed")]
+    assert found[0].certainty == pytest.approx(1.0)
+
+
+def test_that_an_input_hardly_matters_needs_rows_that_would_show_a_curve() -> None:
+    """A wave of 7 % of the variance in 95 rows was denied, as a line of 5 % would have been seen."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.uniform(0, 1, (400, 2)), columns=["heat", "feed"])
+    y = 2.0 * X["heat"] + rng.normal(0, 0.5, 400)
+    said = [fit("LIN(heat)", X[:rows], y[:rows]).explain().effects[-1] for rows in (200, 400)]
+    assert [each.direction for each in said] == ["not in the model", "hardly matters"]

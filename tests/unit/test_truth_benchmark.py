@@ -19,8 +19,6 @@ from benchmarks.truth_case import (
     TRUE,
     UNJUDGED,
     Case,
-    UnknownKind,
-    read_leaves,
 )
 from benchmarks.truth_checks import judge, judge_all
 from benchmarks.truth_data import (
@@ -36,6 +34,7 @@ from benchmarks.truth_data import (
     make_series,
     p_value_of,
 )
+from benchmarks.truth_kernels import UnknownKind, read_leaves
 from benchmarks.truth_power import find_unnamed
 from benchmarks.truth_report import judge_record, write_report
 from benchmarks.truth_seen import list_seen, make_seen
@@ -350,9 +349,11 @@ def test_classes_are_judged_by_what_mixing_up_costs() -> None:
         "error_of_most_common": 1.0 - labels.max() / labels.sum(),
         "relevance": [{"column": name, "share": 0.5} for name in acting] + [{"column": n, "share": 0.0} for n in idle],
     }  # fmt: skip
-    assert {v.outcome for v in judge_fields(Case(known, {"explanation": said}))} == {TRUE}
+    assert {v.outcome for v in judge_fields(Case(known, {"explanation": said, "text": ""}))} == {TRUE}
+    alike = {"explanation": said | {"claims": []}, "text": "inputs    All columns count about the\n same."}
+    assert outcomes(Case(known, alike))["field: all columns alike"] == {FALSE}
     swapped = [{"column": each["column"], "share": 0.5 - each["share"]} for each in said["relevance"][::-1]]
-    found = outcomes(Case(known, {"explanation": said | {"relevance": swapped, "claims": []}}))
+    found = outcomes(Case(known, {"explanation": said | {"relevance": swapped, "claims": []}, "text": ""}))
     assert found["field: column counts"] == {FALSE}
     assert found["field: column is idle"] == {FALSE}
 
@@ -404,6 +405,52 @@ def test_kernels_are_read_from_their_text() -> None:
     assert (line.symbol, line.columns, line.number("offset")) == ("LIN", ("site=a b",), -2e-3)
     assert smooth.columns == ("x", "z")
     assert smooth.numbers["lengthscale"] == (1.5, float("inf"))
+    (week,) = read_leaves("CPER(0, variance=25.6, period=fixed(7.0), lengthscale=fixed([19.9]))", ("date",))
+    assert (week.number("period"), week.number("lengthscale")) == (7.0, 19.9)
+    before, after = read_leaves("CP(C(variance=2.0), (SE(0) + 3.0) * 2, on=[0], location=fixed(3.0))", ("date",))
+    assert (before.role, after.columns) == ("constant", ("date",))
+    assert [leaf.symbol for leaf in read_leaves("NKN(2*SE(0) + SM2, Linear4-Product2, weights1=[1, 2])", ("x",))] == [
+        "SE", "SM2",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3.0", "SE(0", "SE(0) PER(0)", "SE(0) @ 2", "PER(0, period=fixed(7)", "PER(0, period=)", "SE(0))"]
+)
+def test_a_kernel_that_cannot_be_read_stops_the_benchmark(text: str) -> None:
+    with pytest.raises(UnknownKind, match="cannot be read"):
+        read_leaves(text, ("x",))
+
+
+def test_a_season_of_a_fixed_period_is_named(series: KnownSet) -> None:
+    record = tell_series(series)
+    facts = of_kind(record, "component", 1)["value"]
+    facts["kernel"] = "CPER(0, variance=1.0, period=fixed(12.0), lengthscale=1.0)"
+    assert find_unnamed(Case(series, record))[1] == []
+    facts["kernel"] = "CPER(0, variance=1.0)"
+    with pytest.raises(UnknownKind, match="without a period"):
+        judge_all(Case(series, record))
+
+
+def test_a_pattern_that_drifts_within_its_cycles_does_not_repeat() -> None:
+    """Of four cycles with seven knots each is another one: it must be named, as a variation of any kind."""
+    fast, slow = (
+        make_series(
+            "planted", "drifting", SeriesPlan(rows, CLOCKS["months"], seasons=(Season(12.0, 0.9, drifts=True),)),
+            np.random.default_rng(0),
+        )
+        for rows in (48, 600)
+    )  # fmt: skip
+    assert [effect.kind for effect in fast.truth.effects + slow.truth.effects] == ["variation", "season"]
+    record = tell_series(fast)
+    del record["explanation"]["claims"][:2]
+    kernel = "SE(0, variance=1.0, lengthscale=4.0)"
+    record["explanation"]["claims"][0]["value"] |= {"kernel": kernel, "slope": None}
+    assert find_unnamed(Case(fast, record))[1] == []
+    line = float(np.polyfit(np.arange(48.0), np.array(fast.truth.slow) + np.array(fast.truth.unsteady), 1)[0])
+    low, high = sorted([0.9 * line, 1.1 * line])
+    said = claim("rate", "value", {"column": "month", "slope": line, "low": low, "high": high}, "months")
+    assert found_false(fast, said, record) == []
 
 
 def test_the_report_lists_every_false_statement(series: KnownSet, tmp_path: Any) -> None:
@@ -466,6 +513,8 @@ def test_rows_that_stand_out() -> None:
     known = make_series("planted", "outliers", plan, np.random.default_rng(0))
     row = round(known.truth.unusual[0])
     told = tell_series(known)
+    doubt = claim("unusual rows", "value", {"rows": [], "doubtful": {"row": row}, "enough": True})
+    assert [found.outcome for found in judge(Case(known, told), doubt)] == [UNJUDGED]
     for rows, expected in (([], [ABSENCE]), ([{"row": row}], []), ([{"row": row + 3}], [TEST])):
         said = claim("unusual rows", "value", {"rows": rows, "count": len(rows), "checked": 120, "column": "month"})
         assert found_false(known, said, told) == expected
@@ -517,3 +566,32 @@ def test_every_set_that_was_seen_can_be_made() -> None:
         if not known.classes:
             left = known.values - np.array(known.truth.signal)
             assert np.sqrt(np.mean(left**2)) == pytest.approx(known.truth.noise_std)
+
+
+def test_a_horizon_is_held_against_forecasts_on_its_side(series: KnownSet) -> None:
+    """One below the data says nothing of forecasts above them; "in places" leaves it open."""
+    outcome = {}
+    for said in ({"below": False}, {"below": True}, {"below": False, "first": 5.0}):
+        record = tell_series(series)
+        wide = tell_forecast(6.0, 0.0, 2.0 * float(series.values.std()))
+        record["explanation"]["extrapolation"] = {"horizon": 60.0, "forecasts": [wide | {"at": "2000-06"}]}
+        of_kind(record, "horizon")["value"] |= said
+        found = [each.outcome for each in judge_fields(Case(series, record)) if "horizon" in each.kind]
+        outcome[str(said)] = found
+    assert list(outcome.values()) == [[FALSE], [], [TRUE]]
+
+
+def test_a_doubt_says_neither(series: KnownSet) -> None:
+    found = [judge(Case(series, tell_series(series)), claim("shape of errors", "value", check_of("shape", p)))[0]
+             for p in (0.03, 0.3)]  # fmt: skip
+    assert [each.outcome for each in found] == [UNJUDGED, TRUE]
+
+
+def test_an_effect_whose_size_is_said_with_an_interval() -> None:
+    known = make_known(Entry("told", "table-linear", 1))
+    record = tell_table(known)
+    said = next(each for each in record["explanation"]["claims"] if each["kind"] == "effect")
+    size = said["value"]["size"]
+    for low, high, expected in ((0.5, 1.5, []), (1.4, 2.2, [INTERVAL])):
+        said["value"] |= {"low": low * size, "high": high * size}
+        assert found_false(known, said, record) == expected

@@ -38,7 +38,7 @@ class Pages:
             lstrip_blocks=True,
         )  # fmt: skip
         self.environment.filters |= {"ago": write_ago, "percent": write_percent, "size": write_size}
-        self.environment.filters |= {"script": embed, "pairs": pair, "count": write_count}
+        self.environment.filters |= {"script": embed_data, "pairs": pair, "count": write_count}
         self.environment.filters |= {"labelled": forms.label_options}
         self.environment.globals |= {"base": base, "labels": forms.LABELS, "first": forms.first}
 
@@ -124,7 +124,7 @@ def compare_scores(first: float, second: float) -> str:
     return f"The {which} explains the data {word} better: its BIC is lower by {difference:.1f}."
 
 
-def embed(value: Any) -> Markup:
+def embed_data(value: Any) -> Markup:
     """Return data for a script."""
     return Markup(json_for_script(value))
 

@@ -286,7 +286,7 @@ class Server:
     async def forecast(self, request: Request) -> Response:
         """Forecast the next steps."""
         name, form = request.path_params["name"], await self._form(request)
-        self._finished(name)
+        self._read_finished(name)
         asked, problems = read_steps_form(form, self.policy)
         if not problems:
             answer = await self.service.forecast(name, asked)
@@ -299,7 +299,7 @@ class Server:
     async def predict(self, request: Request) -> Response:
         """Predict at typed values."""
         name, form = request.path_params["name"], await self._form(request)
-        document = self._finished(name)
+        document = self._read_finished(name)
         wanted = [each["name"] for each in document["result"]["fields"]]
         values = {field: first(form, f"value {field}") for field in wanted}
         answer = await self.service.predict(name, values)
@@ -310,7 +310,7 @@ class Server:
             problems = {"predict": explain_answer(answer, "", "The prediction did not end well")[1]}
         return self._show_model(name, form=form, problems=problems)
 
-    def _finished(self, name: str) -> dict[str, Any]:
+    def _read_finished(self, name: str) -> dict[str, Any]:
         document = self.service.store.read("models", name)
         if document["status"] != "done":
             raise RefusedError("The search has not ended yet.", 409)

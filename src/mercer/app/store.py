@@ -122,11 +122,11 @@ class Store:
             old = [each["name"] for each in idle if now - float(each["created"]) > seconds]
             for name in {*old, *(each["name"] for each in idle[most:])}:
                 self.delete(kind, name)
-            for path in self._unfinished(kind):
+            for path in self._find_unfinished(kind):
                 if now - path.stat().st_mtime > seconds:
                     shutil.rmtree(path, ignore_errors=True)
 
-    def _unfinished(self, kind: Kind) -> Iterator[Path]:
+    def _find_unfinished(self, kind: Kind) -> Iterator[Path]:
         return (path for path in (self.folder / kind).iterdir() if not (path / DOCUMENT).exists())
 
     def free(self) -> int:

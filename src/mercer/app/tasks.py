@@ -67,7 +67,8 @@ FIELDS = {  # the field of the form by which a decision can be corrected
     "units": "keep_rows", "totals": "keep_rows", "footnotes": "keep_rows", "repeated names": "keep_rows",
     "decimal": "decimal", "thousands": "decimal", "day order": "day_first", "currency": "kinds", "per cent": "kinds",
     "unit": "kinds", "clock": "kinds", "flags": "kinds", "minus": "kinds", "missing": "kinds", "years": "kinds",
-    "dates from digits": "kinds", "codes": "kinds", "excluded": "kinds",
+    "dates from digits": "kinds", "dates from day numbers": "kinds", "seasons": "kinds",
+    "codes": "kinds", "excluded": "kinds",
 }  # fmt: skip
 
 

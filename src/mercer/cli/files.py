@@ -33,8 +33,9 @@ def read_rows(
     if file.suffix.lower() in PARQUET_EXTENSIONS and file.is_file() and file.stat().st_size:
         inputs = None if options.columns is None else [name for name in options.columns if name != target]
         rows = ParquetRows(file, target, inputs)
-        if COPIES * 8 * rows.total * len(rows.named) > (available_memory() if free_memory is None else free_memory):
-            used = [name for name in inputs or rows.named if name != target and name not in options.exclude]
+        most = available_memory() if free_memory is None else free_memory
+        if COPIES * 8 * rows.total * len(rows.all_columns) > most:
+            used = [name for name in inputs or rows.all_columns if name != target and name not in options.exclude]
             return ParquetRows(file, target, used) if options.exclude else rows
     return read(path, options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mercer.tables import LoadedTable
     from mercer.tables.parquet_rows import ParquetRows
 
+MODEL = "model.mercer"
 AUTO = "auto"
 SEARCH = "search"
 NETWORK = "nkn"
@@ -78,6 +80,7 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
         from mercer.explain import explain
         from mercer.explain.classes import explain_classes
         from mercer.forecast.next_steps import foresee
+        from mercer.model.archive import save
         from mercer.model.classes import FittedClasses
 
     kernel = choose_kernel(request)
@@ -103,6 +106,10 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
         for note in fitted.notes:
             terminal.note(note)
         fitted = remember_day_order(replace(fitted, notes=tuple(terminal.notes)), table)
+        file = folder / MODEL
+        save(fitted, file)  # before all else: who stops the explanation keeps what was learned
+        again = f"mercer explain {shlex.quote(str(file))}"
+        terminal.stopped = f"stopped before it was explained; the model is kept: {again}"
         with terminal.working("explaining"):
             explanation = explain_classes(fitted) if isinstance(fitted, FittedClasses) else explain(fitted)
             steps = None if isinstance(fitted, FittedClasses) else foresee(fitted)
@@ -343,7 +350,7 @@ def write_results(
     from mercer.report.plots import components_figure, fit_figure, save_figure
     from mercer.report.view import View
 
-    kinds = {"report": "report.html", "model": "model.mercer", "explanation": "explanation.json"}
+    kinds = {"report": "report.html", "model": MODEL, "explanation": "explanation.json"}
     files = {kind: folder / name for kind, name in kinds.items()}
     save(fitted, files["model"])
     write_json(explanation.to_json(), files["explanation"])

@@ -49,6 +49,10 @@ Header = Annotated[int | None, Option(min=1, help="The line of the column names,
 KeepRows = Annotated[bool, Option("--keep-rows", help="Keep rows that look like units, totals or footnotes.")]
 Decimal = Annotated[str | None, Option(help="The decimal mark: a point or a comma.")]
 DayFirst = Annotated[bool | None, Option("--day-first/--month-first", help="How to read dates such as 01/02/2019.")]
+FirstYear = Annotated[
+    int | None, Option(min=1, max=9900, help="The first year that years of two digits stand for, as 1950.")
+]
+Marks = Annotated[str | None, Option("--na", help="More entries that stand for a missing one, as -999,n.d.")]
 Types = Annotated[
     list[str] | None, Option("--type", help="Kind of a column, as year=number, code=text, when=date; may be repeated.")
 ]
@@ -71,7 +75,7 @@ def execute(arguments: Sequence[str], terminal: Terminal | None = None) -> int:
             raise KeyboardInterrupt
         return int(code or 0)
     except (KeyboardInterrupt, typer.Abort):
-        message, kind, code = "stopped before there was a result; nothing was written", "Interrupted", INTERRUPTED
+        message, kind, code = terminal.stopped, "Interrupted", INTERRUPTED
     except BaseException as error:  # the last resort of a program that never shows a stack trace
         message, kind, code = explain_failure(error)
         about = error.about if isinstance(error, InputError) else None
@@ -200,6 +204,8 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     keep_rows: KeepRows = False,
     decimal: Decimal = None,
     day_first: DayFirst = None,
+    first_year: FirstYear = None,
+    na: Marks = None,
     types: Types = None,
     out: OutFolder = Path("mercer-out"),
     seed: Seed = 0,
@@ -216,8 +222,9 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
         raise InputError(f"--task is regression or classification, not '{task}'.")
     classes, columns, excluded = task == "classification", _split_names(inputs), tuple(_split_names(exclude) or ())
     options = ReadOptions(
-        sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types),
-        columns=None if columns is None else (*columns, target), exclude=excluded, numbers=(target,),
+        sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types), _split_marks(na),
+        first_year=first_year, columns=None if columns is None else (*columns, target), exclude=excluded,
+        numbers=(target,),
     )  # fmt: skip
     request = Request(
         "discover", target, out, inputs=columns, kernel=kernel, classes=classes,
@@ -230,6 +237,10 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
 def _split_names(names: str | None) -> list[str] | None:
     """As in a CSV file: a name with a comma in it stands in quotation marks."""
     return None if names is None else [name.strip() for name in next(csv.reader([names], skipinitialspace=True))]
+
+
+def _split_marks(marks: str | None) -> tuple[str, ...]:
+    return tuple(_split_names(marks) or ())
 
 
 def _read_steps(text: str) -> int:
@@ -263,6 +274,8 @@ def predict(  # noqa: PLR0913  # typer makes an option of every parameter
     keep_rows: KeepRows = False,
     decimal: Decimal = None,
     day_first: DayFirst = None,
+    first_year: FirstYear = None,
+    na: Marks = None,
     types: Types = None,
     as_json: AsJson = False,
 ) -> None:
@@ -274,7 +287,10 @@ def predict(  # noqa: PLR0913  # typer makes an option of every parameter
         from mercer.tables import ReadOptions
 
     file = prepare_table(out, new, model)
-    options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
+    options = ReadOptions(
+        sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types), _split_marks(na),
+        first_year=first_year,
+    )  # fmt: skip
     table = predict_table(model, new, terminal, options, missing)
     write_table(table, file)
     elapsed = time.perf_counter() - started
@@ -358,6 +374,8 @@ def forecast(  # noqa: PLR0913  # typer makes an option of every parameter
     keep_rows: KeepRows = False,
     decimal: Decimal = None,
     day_first: DayFirst = None,
+    first_year: FirstYear = None,
+    na: Marks = None,
     types: Types = None,
     as_json: AsJson = False,
 ) -> None:
@@ -365,7 +383,10 @@ def forecast(  # noqa: PLR0913  # typer makes an option of every parameter
     from mercer.cli.forecast import ForecastRequest, forecast_and_write
     from mercer.tables import ReadOptions
 
-    options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
+    options = ReadOptions(
+        sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types), _split_marks(na),
+        first_year=first_year,
+    )  # fmt: skip
     request = ForecastRequest(
         data, target, horizon, id_column, time_column, season, positive, out, jobs, options,
         causes=tuple(_split_names(causes) or ()), future=future, holidays=holidays,
@@ -415,6 +436,8 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
     keep_rows: KeepRows = False,
     decimal: Decimal = None,
     day_first: DayFirst = None,
+    first_year: FirstYear = None,
+    na: Marks = None,
     types: Types = None,
     seed: Annotated[
         int, Option("--seed", "--random-state", min=0, max=2**32 - 1, help="Seed; same seed, same result.")
@@ -427,7 +450,10 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
         from mercer.cli.suggest import SuggestRequest, suggest_and_write
         from mercer.tables import ReadOptions
 
-    options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
+    options = ReadOptions(
+        sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types), _split_marks(na),
+        first_year=first_year,
+    )  # fmt: skip
     request = SuggestRequest(
         trials, target, out, bounds or (), _split_names(inputs), count, maximize, kernel, report, seed, options,
         tuple(_split_names(exclude) or ()), acquisition,

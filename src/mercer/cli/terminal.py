@@ -43,6 +43,7 @@ class Terminal:
         self.as_json = as_json
         self.begun, self.worked = time.perf_counter(), time.process_time()  # a budget is that of the whole command
         self.notes: list[str] = []
+        self.stopped = "stopped before there was a result; nothing was written"  # what Ctrl-C leaves
         self.console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self.cache = cache
 

@@ -102,8 +102,8 @@ def _prepare(
         if len(table):
             sweep.fill_waves(tape.nodes, tape.pool, values, columns, origin, table)
         for gates in tape.gates:
-            own = values[gates.offset : gates.offset + sum(gates.surface.sizes)]
-            table[list(gates.rows)] = surfaces.shares(gates.surface, own, columns.T)[list(gates.regimes)]
+            held = surfaces.shares(gates.surface, values[gates.place], columns.T)
+            table[list(gates.rows)] = held[list(gates.regimes)]
         tables.append(table)
     sides = (left, tables[-1], right, tables[0])
     lags, count = np.empty((tape.n_slots, right.shape[1])), left.shape[1]
@@ -198,11 +198,11 @@ def _contract(
             gradient[where] += part
     by_points = [(sides[0], by_left)] if by_left is by_right else [(sides[0], by_left), (sides[2], by_right)]
     for gates in tape.gates:
-        place = slice(gates.offset, gates.offset + sum(gates.surface.sizes))
         for columns, by_point in by_points:
             by_shares = np.zeros((gates.surface.regimes, columns.shape[1]))
             by_shares[list(gates.regimes)] = by_point.sum(axis=0)[gates.first : gates.first + len(gates.rows)]
-            gradient[place] += surfaces.pull_back(gates.surface, this.values[place], columns.T, by_shares)
+            by_surface = surfaces.pull_back(gates.surface, this.values[gates.place], columns.T, by_shares)
+            gradient[gates.place] += by_surface
     return program.narrow(gradient), np.ascontiguousarray(moved.sum(axis=0).T)
 
 

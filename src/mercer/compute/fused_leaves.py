@@ -244,7 +244,7 @@ def gate_reverse(bar, m, ta, i, tb, j0, row, left, right):
 
 
 @jit
-def damped(u):
+def damp(u):
     """h(u) = exp(-u) - 1 + u for u >= 0; near zero by its series, which loses no digits."""
     if u > 0.5:
         return math.exp(-u) - 1.0 + u
@@ -297,7 +297,7 @@ def walk_forward(kind, out, m, coef, xa, i, xb, j0, d):
             b = other[l] - origin
             least, most = min(abs(a), abs(b)) / scale, max(abs(a), abs(b)) / scale
             if a * b > 0.0:
-                out[l] = scale * scale * (2.0 * damped(least) + math.expm1(-least) * math.expm1(least - most))
+                out[l] = scale * scale * (2.0 * damp(least) + math.expm1(-least) * math.expm1(least - most))
             else:
                 out[l] = -scale * scale * math.expm1(-least) * math.expm1(-most)
 

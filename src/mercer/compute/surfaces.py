@@ -6,6 +6,8 @@ NumPy, before a sweep, and the sweep only multiplies s_i(x) k_i(x, x') s_i(x'). 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.special import expit, softmax
 
@@ -61,9 +63,18 @@ def nearest_weights(surface: Surface, values: Array, X: Array, wanted: Array) ->
 
 def _read(surface: Surface, values: Array, X: Array) -> tuple[dict[str, Array], Array]:
     """Return the values of each parameter, and the columns of the surface."""
-    parts = np.split(values, np.cumsum(surface.sizes)[:-1])
-    names = (parameter.name for parameter in surface.parameters)
-    return dict(zip(names, parts, strict=True)), np.asarray(X[:, list(surface.columns)], dtype=np.float64)
+    names, ends, columns = _lay_out(surface)
+    return dict(zip(names, np.split(values, ends), strict=True)), np.asarray(X[:, columns], dtype=np.float64)
+
+
+@lru_cache(maxsize=256)
+def _lay_out(surface: Surface) -> tuple[list[str], list[int], list[int]]:
+    """Return the names of the parameters, where the values of all but the last end, and the columns.
+
+    Every sweep asks for it.
+    """
+    names = [parameter.name for parameter in surface.parameters]
+    return names, np.cumsum(surface.sizes)[:-1].tolist(), list(surface.columns)
 
 
 # ------------------------------------------------------------------------------------- change points and windows

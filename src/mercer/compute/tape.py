@@ -31,10 +31,10 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Gates:
-    """The gates of one change surface: where its values begin, and for each gate its regime and row of the table."""
+    """The gates of one change surface: the place of its values, and for each gate its regime and row of the table."""
 
     surface: Surface
-    offset: int
+    place: slice
     first: int  # number of its first gate among all
     regimes: tuple[int, ...]
     rows: tuple[int, ...]
@@ -145,8 +145,9 @@ class _Builder:
         assert leaf.surface is not None
         number = self.n_gates
         known = self.gates[-1] if self.gates else None
-        if known is None or known.offset != leaf.offsets[0]:
-            known = Gates(leaf.surface, leaf.offsets[0], number, (), ())
+        if known is None or known.place.start != leaf.offsets[0]:
+            place = slice(leaf.offsets[0], leaf.offsets[0] + sum(leaf.sizes))
+            known = Gates(leaf.surface, place, number, (), ())
             self.gates.append(known)
         rows = (*known.rows, self.waves)
         self.gates[-1] = replace(known, regimes=(*known.regimes, leaf.regime), rows=rows)

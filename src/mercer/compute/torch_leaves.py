@@ -340,7 +340,7 @@ def _irw_reverse(x: Pairs, adjoint: Tensor, origin: Tensor) -> tuple[Tensor, ...
     return (-(slope * adjoint).sum(1, keepdim=True),)
 
 
-def _damped(u: Tensor) -> Tensor:
+def _damp(u: Tensor) -> Tensor:
     """h(u) = exp(-u) - 1 + u, u >= 0; near zero by its series, which loses no digits."""
     small = u.clamp(max=0.5)
     series = torch.ones_like(u)
@@ -380,7 +380,7 @@ def _sides(x: Pairs, lengthscale: Tensor, origin: Tensor) -> tuple[Tensor, Tenso
 def _iou(x: Pairs, lengthscale: Tensor, origin: Tensor) -> Tensor:
     """l^2 (2 h(m) + E(m) E(M - m)) on one side, else -l^2 E(m) E(M); m, M over l, E(u) = 1 - exp(-u)."""
     same, near, far = _sides(x, lengthscale, origin)
-    together = 2 * _damped(near) + torch.expm1(-near) * torch.expm1(near - far)
+    together = 2 * _damp(near) + torch.expm1(-near) * torch.expm1(near - far)
     return torch.where(same, together, -torch.expm1(-near) * torch.expm1(-far)) * lengthscale**2
 
 

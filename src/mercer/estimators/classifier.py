@@ -189,7 +189,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         if self.nu is not None and nu is None:
             if kernel is None:
                 raise InputError("nu='auto' is not offered for a precomputed Gram matrix: give a number")
-            nu = choose_nu(kernel, training.scaled, training.labels, seed)
+            nu = choose_nu(kernel, training.scaled_rows, training.labels, seed)
         highest = highest_nu(training.labels)
         if nu is not None and nu > highest:
             raise InputError(f"nu={nu:g} is too high for classes so uneven: give up to {highest:.3g}, or 'auto'")
@@ -258,11 +258,11 @@ def _learn(kernel: Any, training: LabelledRows, seed: int, report: Any, kept: fl
         known = bind(kernel, len(names), names, default=columns)
         check_codes(known, {}, names)
         bound = to_scaled_units(known, units)
-        return learn_from_labels(bound, training.scaled, labels, columns, seed, report)
+        return learn_from_labels(bound, training.scaled_rows, labels, columns, seed, report)
     if isinstance(kernel, Learner) and not isinstance(kernel, KernelFunctional):
         scaled = kernel.scale_kernels(columns, names, units)
-        return learn_from_labels(scaled, training.scaled, labels, columns, seed, report)
-    X = training.scaled[:, columns]
+        return learn_from_labels(scaled, training.scaled_rows, labels, columns, seed, report)
+    X = training.scaled_rows[:, columns]
     if kernel == "rbf":
         found = learn_radial(X, labels, seed)
     elif kernel == "linear":

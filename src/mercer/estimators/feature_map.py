@@ -47,7 +47,7 @@ class FeatureMap(NestedSettings, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 f"kernel must be a text such as 'SE(variance=1, lengthscale=2)' or a kernel, not {self.kernel!r:.80}"
             )
         rows, self._columns = read_table(self, X, one_hot=True)
-        names = self._columns.names if self._columns.named else None
+        names = self._columns.names if self._columns.has_names else None
         self.kernel_ = bind_with_values(expression, rows.shape[1], names)
         rng = np.random.default_rng(read_seed(self.random_state))
         some = rows if len(rows) <= ROWS else rows[rng.choice(len(rows), ROWS, replace=False)]

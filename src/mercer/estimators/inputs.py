@@ -35,7 +35,7 @@ from mercer.inference.lattice import MOST_MISSING, find_lattice
 from mercer.kernels.algebra import size, structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import Units
+from mercer.kernels.parameters import SMALLEST_SQUARE, Units
 from mercer.learners.contract import DataFacts, Learner, Plan
 from mercer.model import archive
 from mercer.model.fitted import LEARNERS, Columns, TrainingRows
@@ -243,7 +243,7 @@ def is_dask(value: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class FitInput:
     """What a fit begins with: the rows, the columns that vary, and for a stream the engine."""
 
     rows: TrainingRows
@@ -263,7 +263,7 @@ class Reading:
         }
 
 
-def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> Reading:
+def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> FitInput:
     """Return the rows of a table in memory that have a target, with how they are scaled to unit spread.
 
     Codes of categories stay what they are.
@@ -281,11 +281,24 @@ def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> Read
     level, y_scale = (float(moment[0]) for moment in measure(target[:, None]))
     coded = np.isin(np.arange(matrix.shape[1]), list(columns.categories))
     shift, spread = measure(matrix)
+    for place in np.flatnonzero(varies & ~coded):
+        _refuse_extreme(f"column '{columns.names[place]}'", float(spread[place]))
+    _refuse_extreme("the target", y_scale)
     units = units_from(np.where(coded, 0.0, shift), spread, varies & ~coded, y_scale).with_squares()
-    return Reading(TrainingRows(matrix, target, units, level, columns, target_name(y)), varying)
+    return FitInput(TrainingRows(matrix, target, units, level, columns, target_name(y)), varying)
 
 
-def read_facts(reading: Reading) -> DataFacts:
+def _refuse_extreme(what: str, spread: float) -> None:
+    """Refuse numbers whose squares are none, and say by what to multiply them."""
+    if not SMALLEST_SQUARE <= spread <= 1.0 / SMALLEST_SQUARE:
+        power = math.floor(math.log10(spread)) if 0.0 < spread < math.inf else 308
+        raise InputError(
+            f"{what} varies by about 1e{power:+d}: such numbers are too large or too small to be scaled. Give them in "
+            f"another unit, as multiplied by 1e{-power:+d}"
+        )
+
+
+def read_facts(reading: FitInput) -> DataFacts:
     """Return what the choice of a learner goes by."""
     rows, varying = reading.rows, reading.varying
     columns, X = rows.columns, rows.X[:, varying]
@@ -428,6 +441,8 @@ def _check_container(given: Any, name: str) -> None:
         raise InputError(f"{name} is a tensor with gradients, which are not followed: give {name}.detach()")
     if getattr(getattr(given, "device", None), "type", "cpu") != "cpu":
         raise InputError(f"{name} is on another device: give {name}.cpu()")
+    if str(getattr(given, "dtype", "")) == "torch.bfloat16":
+        raise InputError(f"{name} is a tensor of bfloat16, which NumPy does not know: give {name}.double()")
     if getattr(getattr(given, "dtype", None), "kind", "") == "c":
         raise InputError(f"Complex data not supported: give the real and the imaginary part of {name} on their own")
 
@@ -458,9 +473,10 @@ def _numbers(estimator: Any, X: Any, reset: bool) -> Array:
         column = int(np.flatnonzero(bad.any(axis=0))[0])
         places = np.flatnonzero(bad[:, column])
         kind = "NaN" if np.isnan(matrix[places[0], column]) else "infinity"
+        found = "one such entry," if len(places) == 1 else f"{len(places)} such entries, the first"
         raise InputError(
-            f"Input X contains {kind} in column '{_columns(estimator).names[column]}' ({len(places)} such entries, the "
-            f"first in row {places[0] + 1}); drop these rows or fill them in"
+            f"Input X contains {kind} in column '{_columns(estimator).names[column]}' ({found} in row "
+            f"{places[0] + 1}); drop these rows or fill them in"
         )
     return matrix
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.compute.backend import Backend, backend_for
 from mercer.errors import FitWarning, InputError, NumericalError
 from mercer.estimators import inputs
-from mercer.estimators.inputs import Reading, Shown, ShownFit, TableEstimator, settings_of
+from mercer.estimators.inputs import FitInput, Shown, ShownFit, TableEstimator, settings_of
 from mercer.explain.changes import Change, change_in
 from mercer.explain.explanation import Explanation, explain
 from mercer.explain.search import ChosenLearner
@@ -183,7 +183,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         self.fitted_ = replace(fitted, notes=notes, seconds=time.perf_counter() - started)
         return self
 
-    def _read(self, X: Any, y: Any, kernel: Expression | Learner) -> Reading:
+    def _read(self, X: Any, y: Any, kernel: Expression | Learner) -> FitInput:
         """Read the rows to learn from: a table in memory, or one that is read in parts."""
         if type(X).__name__ == "ParquetRows" or inputs.is_dask(X):
             from mercer.estimators.streams import StreamPolicy, read_stream  # brings pandas
@@ -191,7 +191,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
             return read_stream(self, X, y, self._policy(StreamPolicy))
         return inputs.read_training(self, X, y, isinstance(kernel, Learner) and not kernel.takes_categories)
 
-    def _choose(self, kernel: Expression | Learner, reading: Reading) -> Plan | None:
+    def _choose(self, kernel: Expression | Learner, reading: FitInput) -> Plan | None:
         """Choose the learner by the data, where that was left to Mercer."""
         return None if isinstance(kernel, Expression) else kernel.choose(inputs.read_facts(reading), self.policies)
 
@@ -211,7 +211,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         return inputs.describe_plan(plan, reading.rows.target_name)
 
     def _learn(
-        self, kernel: Expression | Learner, reading: Reading, engine: Engine, progress: Any, backend: Backend
+        self, kernel: Expression | Learner, reading: FitInput, engine: Engine, progress: Any, backend: Backend
     ) -> Learned:
         """Learn with one engine: from all rows where it is exact, else from a sample first."""
         if self.priors not in (None, "weak"):
@@ -342,8 +342,8 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         tried is in `candidates_`. `progress(state)` is called as for a search; Ctrl-C and the end of `time_budget`
         (seconds) give the best so far.
         """
+        from mercer.explain.network_words import distilled_note, network_phrase
         from mercer.explain.wording import list_names
-        from mercer.explain.words import distilled_note, network_phrase
         from mercer.learners.distil import distil
 
         check_is_fitted(self)
@@ -362,7 +362,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         seconds = time.perf_counter() - started
         found = make_fitted(learned, old.training, old.choice, old.origin)
         if not math.isfinite(found.scores.leave_one_out):  # engines that are not exact work it out when asked
-            left = found.explained.posterior.left_out_score() - found.training.log_scale
+            left = found.winner.posterior.left_out_score() - found.training.log_scale
             found = replace(found, scores=replace(found.scores, leave_one_out=left))
         scores = [(each.log_evidence, each.leave_one_out, each.parameters) for each in (old.scores, found.scores)]
         source = list_names([network_phrase(network) for network in find_all(old.kernel, Network)])

@@ -19,7 +19,7 @@ import numpy as np
 
 from mercer.compute.backend import backend_for
 from mercer.errors import DataWarning, InputError
-from mercer.estimators.inputs import Reading, check_variation, find_varying, is_dask, name_columns, units_from
+from mercer.estimators.inputs import FitInput, check_variation, find_varying, is_dask, name_columns, units_from
 from mercer.inference.choose import Choice, read_inference
 from mercer.inference.contract import Sum
 from mercer.inference.sparse import slices
@@ -38,7 +38,7 @@ class StreamPolicy:
     block: int = 50_000  # rows read at a time: some ten megabytes
 
 
-def read_stream(estimator: Any, X: Any, y: Any, policy: StreamPolicy) -> Reading:
+def read_stream(estimator: Any, X: Any, y: Any, policy: StreamPolicy) -> FitInput:
     """Go once over `mercer.ParquetRows`, or a Dask collection and its target."""
     asked = read_inference(estimator.inference)
     if asked is not None and not is_sparse(asked):
@@ -64,14 +64,14 @@ def read_stream(estimator: Any, X: Any, y: Any, policy: StreamPolicy) -> Reading
     level = float(found.mean[-1])
     rows = TrainingRows(matrix, target, units, level, columns, stream.target_name)
     if count <= policy.sample:
-        return Reading(rows, varying)
+        return FitInput(rows, varying)
     reason = (
         f"sparse variational inference with {engine.inducing:,} inducing points, by sums over the parts in which "
         f"{count:,} rows are read"
     )
     note = f"the rows were read in parts; pictures and checks show {policy.sample:,} of them, drawn at random"
     source = ScaledSource(stream, units, level, count)
-    return Reading(replace(rows, source=source), varying, Choice(engine, reason), (note,))
+    return FitInput(replace(rows, source=source), varying, Choice(engine, reason), (note,))
 
 
 # ------------------------------------------------------------------------------------------------------- the first pass

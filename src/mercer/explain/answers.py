@@ -40,6 +40,9 @@ MOST_AVERAGED, SHIFTS = 60, 8  # places whose cycles are averaged; values in a c
 MOST_WIDER = 4.0  # times: of a variance; more means that the noise is not known
 MISSED = 3.0  # standard errors: a line left in the errors is one that the model has not
 UNUSUAL = 0.01  # the chance that any row at all is called unusual where none is
+MAY_BE_UNUSUAL = 0.2  # the same of the one that is said to come nearest to it
+# Times: with bands that are too narrow by more nothing can be seen; rows that are left for each number of the kernels.
+MUCH_TOO_NARROW, ROWS_FOR_UNUSUAL = 2.0, 5.0
 MAD, FREEDOM = 1.4826, 30  # of a normal distribution; degrees of freedom: real errors have somewhat heavier tails
 MOST_NAMED = 5  # unusual rows
 MOST_PLACES = 400  # in a cycle
@@ -110,12 +113,17 @@ class UnusualRow:
 
 @dataclass(frozen=True)
 class UnusualRows:
-    """The rows that stand out, the most unusual first, out of how many there are."""
+    """The rows that stand out, the most unusual first, out of how many there are.
+
+    `doubtful` is the nearest to it where none does, and it may not be by chance; `enough`: there are rows to see one.
+    """
 
     rows: tuple[UnusualRow, ...]
     count: int
     checked: int
     column: str | None
+    doubtful: UnusualRow | None = None
+    enough: bool = True
 
 
 @dataclass(frozen=True)
@@ -438,7 +446,8 @@ def find_unusual(subject: Subject, jumps: Sequence[float] = ()) -> Claim:
 
     left, scale = subject.left_out, subject.units.y_scale
     errors = (subject.data.y - left.mean) / np.sqrt(left.variance)
-    errors = errors / max(1.0, MAD * float(np.median(np.abs(errors))))  # bands that are too narrow make no outliers
+    narrow = max(1.0, MAD * float(np.median(np.abs(errors))))
+    errors = errors / narrow  # bands that are too narrow make no outliers
     chances = np.minimum(1.0, 2.0 * t.sf(np.abs(errors), min(FREEDOM, max(1, len(errors) - 1))) * len(errors))
     along = subject.order_column
     places, step = (None, 0.0) if along is None else (subject.in_user_units(along), subject.step_along(along))
@@ -446,17 +455,22 @@ def find_unusual(subject: Subject, jumps: Sequence[float] = ()) -> Claim:
     if places is not None:
         for jump in jumps:
             near |= np.abs(places - jump + step / 2.0) < 2.0 * step
-    order = [int(i) for i in np.argsort(-np.abs(errors)) if chances[i] < UNUSUAL and not near[i]]
-    found = []
-    for row in order[:MOST_NAMED]:
+    ranked = [int(i) for i in np.argsort(-np.abs(errors)) if not near[i]]
+    order = [row for row in ranked if chances[row] < UNUSUAL]
+
+    def describe(row: int) -> UnusualRow:
         at = f"row {row + 1}"
         if along is not None and places is not None:
             at = subject.columns[along].at(float(places[row]), step)
         expected = subject.level + scale * float(left.mean[row])
         numbers = float(subject.targets[row]), expected, float(errors[row]), float(chances[row])
-        found.append(UnusualRow(row, at, *numbers))
+        return UnusualRow(row, at, *numbers)
+
     name = None if along is None else subject.columns[along].name
-    value = UnusualRows(tuple(found), len(order), len(errors), name)
+    doubtful = describe(ranked[0]) if ranked and not order and chances[ranked[0]] < MAY_BE_UNUSUAL else None
+    enough = narrow < MUCH_TOO_NARROW and subject.freedom >= ROWS_FOR_UNUSUAL * count_numbers(subject)
+    found = tuple(describe(row) for row in order[:MOST_NAMED])
+    value = UnusualRows(found, len(order), len(errors), name, doubtful, enough)
     return Claim(
         "unusual rows", subject.target, value, certainty=1.0 - UNUSUAL, evidence=ClaimEvidence(rows=len(errors))
     )

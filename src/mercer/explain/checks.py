@@ -4,9 +4,10 @@ The residuals are one-step errors (`Subject.one_step_errors`): independent stand
 right. A p-value below `CLEAR` counts as something left, one below `DOUBT` as a doubt; with five checks a perfect model
 is suspected in one case of twenty.
 
-The errors are also held against every input and every product of two: by their linear correlation and by the distance
-correlation (Szekely, Rizzo and Bakirov 2007), which is zero for independent variables only, with its p-value from
-permutations. What the errors do not depend on cannot be missing from the model, if there are rows enough to see it.
+The errors are also held against every input and every product of two: by their linear correlation, by that with
+polynomials of an input, and by the distance correlation (Szekely, Rizzo and Bakirov 2007), which is zero for
+independent variables only, with its p-value from permutations. What the errors do not depend on cannot be missing from
+the model, if there are rows enough to see it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.compute import fused
 from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence
 from mercer.explain.subject import Subject
 from mercer.explain.words import Narrator
@@ -28,7 +30,11 @@ PERMUTATIONS, MORE_PERMUTATIONS = 199, 999  # more where the first say that it i
 MOST_PAIRS = 66  # products of two inputs: of 12 inputs
 SMALL_EFFECT = 0.05  # of the variance of the target: what is denied must be smaller
 SEEN = 15.0  # rows times the share of a variance: (2.6 + 1.3)^2, seen at p = 0.01 in nine cases of ten
+CURVED = 5  # the degree of polynomials that errors are held against
 FEWEST = 10  # rows below which nothing can be said
+SEEN_OF_ANY_SHAPE = 30.0  # the same where it may bend, and is one of many inputs or pairs that were looked at
+FEWEST_FOR_SHAPE = 50  # rows: of fewer a test sees only shapes that are far from a bell curve
+MOST_OF_NOISE = 0.5  # times the noise: what varies less from row to row hardly changes what is called noise
 MOST_FOR_SHAPIRO = 5000
 
 EVEN = 0.01  # of a step: how far rows may be off and still count as evenly spaced
@@ -116,7 +122,8 @@ def check_residuals(
                 distance = place * step
         if at is not None and check.name == "shape":
             worst = float(at[place])
-        value = Residual(check, len(errors), column, distance, worst, can_see(subject))
+        enough = can_see(subject) and (check.name != "shape" or len(errors) >= FEWEST_FOR_SHAPE)
+        value = Residual(check, len(errors), column, distance, worst, enough)
         evidence = ClaimEvidence(p_value=check.p_value, rows=len(errors))
         sentence = narrator.say(Claim(KINDS[check.name], subject.target, value, evidence=evidence))
         doubtful, numbers = check.doubtful, (check.statistic, check.p_value)
@@ -145,10 +152,31 @@ def _check_inputs(subject: Subject, dependences: Sequence[Dependence], narrator:
     return [ResidualCheck("inputs", least.linear, least.p_value, not doubtful, sentence, doubtful)]
 
 
-def can_see(subject: Subject, noise_share: float | None = None) -> bool:
+def can_see(subject: Subject, noise_share: float | None = None, seen: float = SEEN) -> bool:
     """Whether there are rows enough for the checks to see what is `SMALL_EFFECT` of the variance, in so much noise."""
     noise = subject.noise_variance / subject.variance if noise_share is None else noise_share
-    return bool(len(subject.one_step_errors[1]) * SMALL_EFFECT / max(noise, SMALL_EFFECT) >= SEEN)
+    return bool(len(subject.one_step_errors[1]) * SMALL_EFFECT / max(noise, SMALL_EFFECT) >= seen)
+
+
+def can_tell_noise(subject: Subject) -> bool:
+    """Whether the rows tell noise from what changes from one row to the next, in most of the kernels.
+
+    With c of the variance of both in a summand that correlates rows by r1 and r2 one and two steps apart, errors have
+    c r1 and c r2 where noise alone leaves none: c r2 must be more than correlations of so many rows are by chance.
+    """
+    least, doubtful = WITHIN_95 / math.sqrt(len(subject.data.y)), 0.0
+    for kernel in subject.heard:
+        noise = subject.noise_of(kernel)
+        for part in kernel.parts:
+            roles = {leaf.spec.words.role for leaf in part.kernel.leaves()}
+            if roles != {"fading"} or part.columns != (subject.only_column,) or subject.is_noise(part):
+                continue
+            variance = float(fused.diagonal(part.program, part.values, subject.data.X[:1])[0])
+            apart = np.diagonal(subject.correlate_rows(part), 2)
+            if variance > MOST_OF_NOISE * noise and float(apart.mean()) * variance / (variance + noise) < least:
+                doubtful += kernel.within
+                break
+    return doubtful <= 0.5 * sum(each.within for each in subject.heard)
 
 
 def find_dependences(subject: Subject) -> tuple[Dependence, ...]:
@@ -165,7 +193,8 @@ def find_dependences(subject: Subject) -> tuple[Dependence, ...]:
             inputs = (inputs == np.unique(inputs)).astype(float)
         linear, p_linear = linear_dependence(errors, inputs)
         distance, p_distance = distance_dependence(errors, inputs, rng)
-        found.append(Dependence((name,), linear, distance, min(1.0, 2 * len(tables) * min(p_linear, p_distance))))
+        tried = [p_linear, p_distance, linear_dependence(errors, bend(inputs))[1]]
+        found.append(Dependence((name,), linear, distance, min(1.0, len(tried) * len(tables) * min(tried))))
     numbers = [(name, places[0]) for name, places in tables if not subject.columns[places[0]].is_category]
     pairs = [(one, other) for i, one in enumerate(numbers) for other in numbers[i + 1 :]][:MOST_PAIRS]
     for (one, a), (other, b) in pairs:
@@ -189,6 +218,20 @@ def linear_dependence(errors: Array, inputs: Array) -> tuple[float, float]:
     sign = math.copysign(1.0, solution[0]) if inputs.shape[1] == 1 else 1.0
     ratio = share / (rank - 1) / max((1.0 - share) / free, 1e-300)
     return sign * math.sqrt(share), float(f.sf(ratio, rank - 1, free))
+
+
+def bend(inputs: Array) -> Array:
+    """Return polynomials of one column, by the ranks of its values: a wave along it is no line; of several themselves.
+
+    The distance correlation hardly sees what goes up and down more than once.
+    """
+    from scipy.stats import rankdata
+
+    if inputs.shape[1] != 1:
+        return inputs
+    ranks = rankdata(inputs[:, 0])
+    degree = min(CURVED, len(np.unique(ranks)) - 1)
+    return np.polynomial.legendre.legvander(2.0 * ranks / (len(ranks) + 1.0) - 1.0, degree)[:, 1:]
 
 
 def distance_dependence(errors: Array, inputs: Array, rng: np.random.Generator) -> tuple[float, float]:

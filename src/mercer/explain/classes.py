@@ -171,7 +171,7 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
         raise InputError("a precomputed Gram matrix leaves nothing to explain: give the rows and a kernel")
     columns = readable_columns(fitted.columns, training.X)
     narrator = Narrator(Vocabulary(training.target_name or "the target", tuple(columns)))
-    names = [column.name for column in columns] if fitted.columns.named else None
+    names = [column.name for column in columns] if fitted.columns.has_names else None
     labels, left_out = training.labels, fitted.machine.left_out
     counts = np.bincount(labels, minlength=len(training.classes))
     known = left_out >= 0

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from mercer.compute import fused
 from mercer.errors import NumericalError
 from mercer.explain import phrases
+from mercer.explain.answers import find_reach
 from mercer.explain.categories import LevelEffect, measure_levels, rows_by_level
 from mercer.explain.checks import SEEN
 from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence, round_all
+from mercer.explain.factors import Joint, correlation, drifts, read_factors
 from mercer.explain.gathering import (
     ComponentKind,
     Curves,
@@ -29,11 +31,12 @@ from mercer.explain.gathering import (
     MemberPart,
     gather,
     is_growing,
+    is_noise,
     judge_joint,
     name_joined,
     share_out,
 )
-from mercer.explain.phrases import Joint, Jump, Seen, correlation, drifts
+from mercer.explain.phrases import Jump, Seen
 from mercer.explain.subject import HEARD, Subject, summand_mean
 from mercer.explain.wording import Column
 from mercer.explain.words import CHANCE, FARTHEST, LIKELY, Narrator, gathered_title
@@ -141,6 +144,7 @@ class ComponentExplanation:
     certainty: float = 1.0
     certainty_beyond: float = 1.0
     p_value: float | None = None  # of a season in pure noise
+    noise: bool = False  # rows have nothing of it in common: it is counted as noise
 
     @property
     def likely(self) -> bool:
@@ -158,12 +162,14 @@ def explain_components(
         removed = dict(zip(ranking.order, map(float, steps), strict=True))
     at_rows = [curves.at_rows(component) for component in curves.components]
     noise = subject.noise_variance / subject.variance
-    shares = share_out([each.mean for each in at_rows], subject.targets, noise)
+    noisy = [is_noise(subject, component) for component in curves.components]
+    means = [each.mean * (not own) for each, own in zip(at_rows, noisy, strict=True)]
+    shares = share_out(means, subject.targets, noise)
     found = []
     for place, component in enumerate(curves.components):
         unheard = max(component.certainty, component.certainty_beyond) < HEARD
-        if (component.kind.name == "constant" or unheard) and not subject.alone:
-            continue  # a centred constant is nothing: all of it is in the level
+        if (component.kind.name == "constant" or unheard or noisy[place]) and not subject.alone:
+            continue  # a centred constant is nothing: all of it is in the level; noise is said once
         if subject.alone:
             titles = _describe_summand(curves, place, shares[place], at_rows[place], narrator)
         else:
@@ -173,16 +179,17 @@ def explain_components(
             about = ClaimEvidence(components=(place,))
             removed_sentence = narrator.say(Claim("removed error", subject.target, own, evidence=about))
         std, part = np.sqrt(at_rows[place].variance), component.members[0].part
+        unlikely = component.certainty < HEARD  # only beyond the data some kernels have it
         small = (own is not None and own < NEGLIGIBLE) or (own is None and not subject.alone)
         found.append(
             ComponentExplanation(
                 position=place, title=titles.title, kernel=part.text, kernel_exact=part.exact,
                 sentence=titles.sentence, share=shares[place], removed=own, removed_sentence=removed_sentence,
                 horizon=titles.horizon, continuation=titles.continuation, std_low=float(np.min(std)),
-                std_high=float(np.max(std)), minor=shares[place] < MINOR and small,
+                std_high=float(np.max(std)), minor=noisy[place] or unlikely or (shares[place] < MINOR and small),
                 mean=round_all(at_rows[place].mean, BAND_DIGITS), std=round_all(std, BAND_DIGITS),
                 certainty=component.certainty, certainty_beyond=component.certainty_beyond,
-                p_value=curves.test_season(component),
+                p_value=curves.test_season(component), noise=noisy[place],
             )
         )  # fmt: skip
     order = sorted(range(len(found)), key=lambda place: -found[place].share) if ranking is None else ranking.order
@@ -230,6 +237,8 @@ def _describe_summand(curves: Curves, place: int, share: float, at_rows: Predict
     title = phrases.title(stated, columns, len(subject.table_columns) < 2, joint)
     if seen.idle_period is not None:
         title = "Curve"
+    if seen.noise:
+        title = "Noise from row to row"
     if seen.jump is not None and column is not None:
         title = f"Jump near {column.at(seen.jump.at)}"
     return _Described(title, sentence, horizon, continuation)
@@ -252,6 +261,8 @@ def _look(curves: Curves, component: GatheredComponent, mean: Array) -> Seen:
     """Find what the curve of a component shows, whatever its kernel could be."""
     if component.kind.name == "season":
         return Seen(_is_sinusoidal(curves.subject, component, mean), is_growing(curves, component))
+    if is_noise(curves.subject, component):
+        return Seen(sinusoidal=False, noise=True)
     jump, idle = _find_jump(curves.subject, component, mean), component.kind.idle_period
     return Seen(sinusoidal=False, jump=jump, idle_period=idle)
 
@@ -325,7 +336,7 @@ def _measure(subject: Subject, component: GatheredComponent) -> tuple[float, flo
     """Return between what the lengths over which a component varies lie."""
     lengths = []
     for each in component.members:
-        factors = phrases.read_factors(each.part.kernel, subject.columns) if each.of.within >= HEARD else []
+        factors = read_factors(each.part.kernel, subject.columns) if each.of.within >= HEARD else []
         found = [f.lengths[0] for f in factors if f.role == "fading" and f.lengths and len(f.on) == 1]
         lengths += [min(found)] if found else []
     return (min(lengths), max(lengths)) if lengths else None
@@ -439,10 +450,16 @@ def extrapolate(
     horizon: Horizon,
     found: Sequence[Forecast],
     narrator: Narrator,
+    structure: bool = True,
 ) -> Extrapolation:
-    """Say what comes beyond the data along the only input, and how far that can be trusted."""
+    """Say what comes beyond the data along the only input, and how far that can be trusted.
+
+    structure : whether any was found; of noise there is no pattern that goes on, and no distance to which it does.
+    """
     claims = [Claim("forecast", column.name, each, column.unit, certainty=0.95) for each in found]
     forecasts = tuple(narrator.complete(claim) for claim in claims)
+    if not structure:
+        return Extrapolation(column.name, column.unit, horizon.distance, "", forecasts)
     sentence = narrator.say(Claim("horizon", column.name, horizon, column.unit))
     makers = [MakerOfForecast(each.title, each.certainty, each.certainty_beyond) for each in components]
     if any(abs(each.within - each.beyond) > MOVED for each in makers):
@@ -585,6 +602,8 @@ class InputEffect:
     sentence: str = ""
     levels: tuple[LevelEffect, ...] = ()  # of categories, averaged over the rows, the largest first
     share: float = 0.0
+    low: float | None = None  # the ends of a 95 % interval for the size
+    high: float | None = None
 
 
 def find_effects(subject: Subject, missed: Collection[str], can_see: bool, finished: bool) -> list[Claim]:
@@ -593,8 +612,10 @@ def find_effects(subject: Subject, missed: Collection[str], can_see: bool, finis
     That an input hardly matters needs errors that do not go with it (`missed` are those that they do go with), and rows
     enough to see that (`can_see`). `finished`: there was time to look for all of them.
     """
-    found = []
-    for name, places in subject.table_columns.items() if subject.only_column is None else ():
+    found, several = [], subject.only_column is None
+    joined = weigh_joined(subject) if several else {}
+    for name, places in subject.table_columns.items() if several else ():
+        with_others = joined.get(name, 0.0) >= LIKELY
         category = subject.columns[places[0]].is_category
         labels, rows = _rows_of_input(subject, places)
         mean, covariance = subject.mixture.predict_joint(rows, include_noise=False)
@@ -602,19 +623,22 @@ def find_effects(subject: Subject, missed: Collection[str], can_see: bool, finis
         share, size = share_of_input(subject, places), float(np.ptp(mean))
         if size < HARDLY * float(np.std(subject.targets)):
             idle = "left out" if name in missed else "hardly matters" if can_see else "not in the model"
-            direction = "depends on others" if share >= HARDLY**2 else idle
+            direction = idle if share < HARDLY**2 else "depends on others" if with_others else "not clear"
         elif category:
             direction = "differs"
-        elif _share_alone(subject, places[0]) < MOSTLY_WITH_OTHERS * share:
+        elif with_others and _share_alone(subject, places[0]) < MOSTLY_WITH_OTHERS * share:
             direction = "depends on others"
         else:
             direction = find_direction(mean, covariance)
-        ends = labels[int(np.argmin(mean))], labels[int(np.argmax(mean))]
+        low, high = int(np.argmin(mean)), int(np.argmax(mean))
         levels = measure_levels(subject, places) if category else ()
-        found.append(InputEffect(name, size, direction, *ends, levels=levels, share=share))
+        reach = find_reach(subject, float(covariance[low, low] + covariance[high, high] - 2.0 * covariance[low, high]))
+        known = (max(0.0, size - reach), size + reach)
+        found.append(InputEffect(name, size, direction, labels[low], labels[high], "", levels, share, *known))
     evidence = ClaimEvidence(all_finished=finished, rows=subject.data.count)
     found.sort(key=lambda effect: -effect.share)
     sure = {effect.column: 0.95 if effect.levels else None for effect in found}  # of the bands of categories
+    sure |= {effect.column: joined[effect.column] for effect in found if effect.direction == "depends on others"}
     return [Claim("effect", each.column, each, certainty=sure[each.column], evidence=evidence) for each in found]
 
 
@@ -673,6 +697,16 @@ def share_of_input(subject: Subject, places: Sequence[int]) -> float:
     exchanged[:, list(places)] = np.roll(rows[:, list(places)], len(rows) // 2, axis=0)
     moved = subject.mean_at(exchanged) - subject.mean_at(rows)
     return float(0.5 * np.mean((subject.units.y_scale * moved) ** 2) / np.var(subject.targets))
+
+
+def weigh_joined(subject: Subject) -> dict[str, float]:
+    """Return of every input that kernels join with others the weight of these kernels."""
+    found, total = dict[str, float](), sum(kernel.within for kernel in subject.heard)
+    for kernel in subject.heard:
+        joined = [name_joined(subject, part, judge_joint(subject, kernel, part)) for part in kernel.parts]
+        for name in {name for names in joined if len(names) > 1 for name in names}:
+            found[name] = found.get(name, 0.0) + kernel.within / total
+    return found
 
 
 def find_interactions(subject: Subject, suspicious: bool, can_see: bool) -> list[Claim]:

@@ -14,7 +14,14 @@ import numpy as np
 from mercer.explain import wording, words
 from mercer.explain.answers import Answer, Rate, Season, UnusualRows, find_rate, find_seasons, find_unusual
 from mercer.explain.changes import ChangeExplanation, change_in
-from mercer.explain.checks import ResidualCheck, can_see, check_residuals, find_dependences
+from mercer.explain.checks import (
+    SEEN_OF_ANY_SHAPE,
+    ResidualCheck,
+    can_see,
+    can_tell_noise,
+    check_residuals,
+    find_dependences,
+)
 from mercer.explain.claims import Claim, ClaimEvidence, Composition, Size, Spread, certainty_of, plain
 from mercer.explain.components import (
     NEXT,
@@ -229,7 +236,11 @@ class Explanation:
     @property
     def minor_sentence(self) -> str:
         """One line about the components that are too small to matter; empty where there are none."""
-        titles = [component.title[:1].lower() + component.title[1:] for component in self.components if component.minor]
+        titles = [
+            component.title[:1].lower() + component.title[1:]
+            for component in self.components
+            if component.minor and not component.noise
+        ]
         count = wording.write_count(len(titles), "component")
         return f"And {count} too small to matter within the data: {wording.first_few(titles)}." if titles else ""
 
@@ -302,9 +313,11 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     components = explain_components(curves, ranking, narrator)
     noise_std = math.sqrt(subject.noise_variance)
     dependences, sees = find_dependences(subject), can_see(subject)
+    denies = can_see(subject, seen=SEEN_OF_ANY_SHAPE)
     checks = check_residuals(subject, dependences, narrator)
     pure = all(check.clear or check.doubtful for check in checks if check.name in PATTERNS)
-    known = subject.freedom >= NUMBERS_OF_NOISE * fitted.scores.parameters or has_many_numbers(kernel)
+    enough = subject.freedom >= NUMBERS_OF_NOISE * fitted.scores.parameters and can_tell_noise(subject)
+    known = enough or has_many_numbers(kernel)
     noise_kind = ("noise" if pure else "unexplained") if known else "noise not known"
     noise_sentence = narrator.say(Claim(noise_kind, subject.target, noise_std))
     answers = _answer_first(curves, found, checks, narrator)
@@ -315,7 +328,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     extrapolation, along = None, subject.only_column
     if along is not None and not guess:
         beyond = find_horizon(subject, along), forecast(subject, along)
-        extrapolation = extrapolate(subject, components, subject.columns[along], *beyond, narrator)
+        extrapolation = extrapolate(subject, components, subject.columns[along], *beyond, narrator, found)
     change = change_in(fitted) if _has_regimes(kernel) or fitted.origin.given is not None else None
     narrator.claims += () if change is None else change.claims
     noise_share = min(1.0, noise_std**2 / subject.variance)
@@ -330,12 +343,12 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     plan = fitted.origin.plan
     networks = explain_networks(subject, narrator) if contains(kernel, Network) else ()
     held_out = _compare_held_out(subject, ranking, narrator) if found else None
-    claimed_effects = find_effects(subject, missed, sees, finished=not fitted.stopped)
+    claimed_effects = find_effects(subject, missed, denies, finished=not fitted.stopped)
     effects = tuple(narrator.complete(claim) for claim in claimed_effects if found or not matters(claim.value))
     sampled = isinstance(fitted.origin.kernel, PartitionSampler)
     partition = explain_partitions(fitted, subject, found, narrator) if sampled else None
     suspicious = any(len(each.columns) > 1 and not each.clear for each in dependences)
-    joined = find_interactions(subject, suspicious, sees) if partition is None and found else []
+    joined = find_interactions(subject, suspicious, denies) if partition is None and found else []
     listed = _list_answers(answers, extrapolation, (held_out, checks), effects, narrator)
     if checks and sees and all(check.clear for check in checks):
         narrator.claims.append(Claim("nothing left over", subject.target))

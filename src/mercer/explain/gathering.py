@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.explain.claims import WITHIN_95
-from mercer.explain.phrases import (
+from mercer.explain.factors import (
     FEW_CYCLES,
     LITTLE,
     Groups,
@@ -46,11 +46,11 @@ from mercer.explain.phrases import (
 from mercer.explain.subject import KernelPart, PredictingKernel, Subject, average, summand_mean
 from mercer.explain.wording import INDISTINCT, Column
 from mercer.explain.words import LIKELY
-from mercer.fitting.calendar import RHYTHMS
+from mercer.fitting.calendar import RHYTHMS, rhythms_in
 from mercer.inference.contract import Prediction
 from mercer.kernels.blend import Surface, is_jump
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, contains, sum_of
+from mercer.kernels.expression import Base, Sum, contains, sum_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 
@@ -169,12 +169,36 @@ def _gather_all(subject: Subject) -> tuple[GatheredComponent, ...]:
             known = next((each for each in groups if _is_same(each, kind)), kind)
             groups.setdefault(known, {}).setdefault(id(kernel), []).append(part)
     _join_effects(groups)
+    _join_rival_effects(subject, groups, {id(kernel): kernel.within for kernel in kernels})
     by_name, gathered = {id(kernel): kernel for kernel in kernels}, []
     for kind, found, likely in _merge_curves(subject, groups, by_name):
         members = [MemberPart(by_name[name], _join(subject, own)) for name, own in found.items()]
+        kind = _name_by_calendar(subject, kind, members)
         also = tuple(kernel for kernel in kernels if id(kernel) not in found and _has(kind, groups, id(kernel)))
         gathered.append(GatheredComponent(kind, tuple(sorted(members, key=lambda m: -m.of.within)), also, likely))
     return tuple(sorted(gathered, key=lambda each: -each.certainty))
+
+
+def _name_by_calendar(subject: Subject, kind: ComponentKind, members: Sequence[MemberPart]) -> ComponentKind:
+    """Give seasons of a kernel whose periods are about the same that of a calendar, where it lies between them."""
+    if kind.period is None or len(kind.columns) != 1:
+        return kind
+    column = subject.columns[subject.table_columns[kind.columns[0]][0]]
+    periods = list_periods(subject, members[0], kind.period)
+    named = [own for own in rhythms_in(column.unit).values() if periods and min(periods) <= own <= max(periods)]
+    return replace(kind, period=named[0]) if named else kind
+
+
+def list_periods(subject: Subject, member: MemberPart, period: float) -> list[float]:
+    """Return the periods near one that summands of a kernel have, where the data can tell them apart; else none."""
+    terms = member.part.kernel.children if isinstance(member.part.kernel, Sum) else (member.part.kernel,)
+    heads = [read_factors(term, subject.columns)[0] for term in terms]
+    found = [find_wave_period(head) for head in heads if head.role == "wave"]
+    near = [each for each in found if each is not None and abs(math.log(each / period)) < SAME_PERIOD]
+    if len(near) < 2 or len(member.part.columns) != 1:
+        return []
+    cycles = (1.0 / min(near) - 1.0 / max(near)) * float(np.ptp(subject.in_user_units(member.part.columns[0])))
+    return near if cycles >= INDISTINCT else []
 
 
 def _join_effects(groups: dict[ComponentKind, Found]) -> None:
@@ -190,6 +214,30 @@ def _join_effects(groups: dict[ComponentKind, Found]) -> None:
                 groups[wide][kernel] = [part for kind in own for part in groups[kind].pop(kernel)]
         for kind in [kind for kind in inside if not groups[kind]]:
             del groups[kind]
+
+
+def _join_rival_effects(subject: Subject, groups: dict[ComponentKind, Found], weights: dict[int, float]) -> None:
+    """Take effects that add up as one component where no kernel has two of them: they differ in small inputs only.
+
+    It is called by the inputs that most of these kernels have in it.
+    """
+    rivals: list[ComponentKind] = []
+    for kind in sorted((k for k in groups if k.name == "effects"), key=lambda k: -sum(weights[n] for n in groups[k])):
+        like = [each for each in rivals if each.where == kind.where and set(each.columns) & set(kind.columns)]
+        if all(groups[each].keys().isdisjoint(groups[kind]) for each in rivals) and (like or not rivals):
+            rivals.append(kind)
+    if len(rivals) < 2:
+        return
+    share, total = dict.fromkeys(subject.table_columns, 0.0), 0.0
+    for kind in rivals:
+        own = sum(weights[kernel] for kernel in groups[kind])
+        total += own
+        share |= {name: share[name] + own for name in kind.columns}
+    kept = tuple(name for name, own in share.items() if own >= LIKELY * total)
+    found = {kernel: parts for kind in rivals for kernel, parts in groups.pop(kind).items()}
+    joined = replace(rivals[0], columns=kept if len(kept) > 1 else rivals[0].columns)
+    for kernel, parts in found.items():
+        groups.setdefault(joined, {}).setdefault(kernel, []).extend(parts)
 
 
 def _has(kind: ComponentKind, groups: dict[ComponentKind, Found], kernel: int) -> bool:
@@ -263,6 +311,8 @@ def classify(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Co
     inside, gates = open_gates(part.kernel)
     where = tuple((surface.kind, regime) for surface, regime in gates)
     columns = subject.columns
+    if subject.is_noise(part):
+        return ComponentKind("noise", _name_tables(part.columns, columns), where=where)
     if contains(inside, Network) or contains(inside, Functional):
         name = "network" if contains(inside, Network) else "learned function"
         return ComponentKind(name, _name_tables(part.columns, columns), where=where)
@@ -577,6 +627,8 @@ class Curves:
         """
         group = next((each for each in self.season_groups if component in each), [])
         periods = [each.kind.period for each in group if each.kind.period is not None]
+        for each in group:
+            periods += [] if each.kind.period is None else list_periods(self.subject, each.members[0], each.kind.period)
         if len(periods) == 1:
             rate, wander = 1.0 / periods[0], self._find_wander(component)
             periods = [1.0 / (rate + wander), 1.0 / (rate - wander)] if 0.0 < wander < rate else periods
@@ -619,8 +671,9 @@ class Curves:
         return places[0] if len(places) == 1 else None
 
     def without_others(self, component: GatheredComponent) -> Array:
-        """Return what the other components leave of the data."""
-        others = [self.at_rows(each).mean for each in self.components if each is not component]
+        """Return what the other components leave of the data, with all that is noise."""
+        kept = [each for each in self.components if each is not component and not is_noise(self.subject, each)]
+        others = [self.at_rows(each).mean for each in kept]
         rest = self.subject.targets - self.level
         return np.asarray(rest - np.sum(others, axis=0)) if others else rest
 
@@ -686,6 +739,11 @@ def list_waves(at: Array, rows: int, period: float, step: float) -> Array:
     harmonics = int(min(3, max(1, period / (2.0 * step)), max(1, rows / (2 * ROWS_FOR_A_HARMONIC))))
     phase = 2.0 * np.pi * np.outer(at, np.arange(1, harmonics + 1)) / period
     return np.column_stack([np.cos(phase), np.sin(phase), np.ones(len(at))])
+
+
+def is_noise(subject: Subject, component: GatheredComponent) -> bool:
+    """Whether rows have nothing of a component in common: it belongs to the noise, whatever its kernel is."""
+    return all(subject.is_noise(each.part) for each in component.members)
 
 
 def thin(count: int, most: int = MOST_BANDS) -> NDArray[np.intp]:

@@ -20,10 +20,11 @@ from mercer.compute.fused import cross
 from mercer.compute.program import compile_program
 from mercer.errors import KernelError
 from mercer.explain.claims import Claim, ClaimEvidence
+from mercer.explain.network_words import NAMED_TERMS
 from mercer.explain.phrases import phrase, title
 from mercer.explain.subject import KernelPart, Subject
 from mercer.explain.wording import Column
-from mercer.explain.words import NAMED_TERMS, Narrator
+from mercer.explain.words import Narrator
 from mercer.kernels.algebra import components, described_components
 from mercer.kernels.blend import Blend, under, within
 from mercer.kernels.domains import Array

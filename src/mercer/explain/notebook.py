@@ -24,7 +24,8 @@ def explanation_to_html(explanation: Explanation) -> str:
     parts.append((explanation.noise_share, explanation.noise_sentence))
     rows = [(percent(share), sentence) for share, sentence in parts]
     more = [*(effect.sentence for effect in explanation.effects), *explanation.interactions]
-    more += [] if explanation.extrapolation is None else [explanation.extrapolation.sentence]
+    beyond = "" if explanation.extrapolation is None else explanation.extrapolation.sentence
+    more += [beyond] if beyond else []
     more += [explanation.residual_sentence, *explanation.not_found_sentences]
     chosen = [] if explanation.chosen is None else [explanation.chosen.sentence]
     details = [*chosen, f"{explanation.outcome.found_by} {explanation.outcome.sentence}"]
@@ -56,7 +57,7 @@ def fitted_to_html(name: str, fitted: Fitted) -> str:
         ("fit", _write_end(fitted)),
         ("inference", fitted.choice.reason),
     ]
-    names = fitted.columns.names if fitted.columns.named else None
+    names = fitted.columns.names if fitted.columns.has_names else None
     folded = _fold("Notes", _paragraphs(fitted.notes)) if fitted.notes else ""
     return _card(f"{name} of {target}", kernel_to_html(fitted.kernel, names) + _table(rows), folded)
 
@@ -72,7 +73,7 @@ def fitted_classes_to_html(name: str, fitted: FittedClasses) -> str:
         ("misclassified", f"{percent(float(wrong.mean()) if len(wrong) else fitted.error)} of rows left out"),
         ("machine", strength),
     ]
-    names = fitted.columns.names if fitted.columns.named else None
+    names = fitted.columns.names if fitted.columns.has_names else None
     kernel = "" if fitted.kernel is None else kernel_to_html(fitted.kernel, names)
     folded = _fold("Notes", _paragraphs(fitted.notes)) if fitted.notes else ""
     return _card(f"{name} of {fitted.training.target_name or 'the target'}", kernel + _table(rows), folded)

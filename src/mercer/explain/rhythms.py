@@ -21,8 +21,8 @@ import numpy as np
 from mercer.compute import fused
 from mercer.explain.checks import periodogram
 from mercer.explain.claims import Claim, ClaimEvidence
+from mercer.explain.factors import is_seldom
 from mercer.explain.gathering import Curves
-from mercer.explain.phrases import is_seldom
 from mercer.explain.subject import PredictingKernel, Subject
 from mercer.explain.words import LIKELY
 from mercer.fitting.calendar import rhythms_in

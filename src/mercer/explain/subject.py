@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mercer.compute import fused
 from mercer.compute.program import Program, compile_program
 from mercer.explain.categories import mark_levels
+from mercer.explain.claims import WITHIN_95
 from mercer.explain.wording import Column, Vocabulary
 from mercer.fitting.periods import typical_gap
 from mercer.inference.contract import Data, Engine, Posterior, Prediction
@@ -24,12 +25,19 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base
 from mercer.kernels.parameters import Units, to_data_units, values_of
 from mercer.linalg.factor import Failure, factorise
-from mercer.model.fitted import Columns, Fitted, Mixture
+from mercer.model.fitted import Columns, Fitted, KernelMixture
 
 MOST_TO_CHECK = 3000  # rows
 SHOWN_DIGITS = 4
 ALONE = 0.99  # of the weight, within the data and beyond: a kernel with more is described as if it predicted alone
 HEARD = 0.01  # of the weight: a kernel with less is not spoken of
+NEIGHBOURS = 200  # rows next to each other that are compared
+UNLIKE = 0.2  # the correlation of a row with any other below which what they have of a summand is noise
+WITHIN, TOO_FEW = (
+    0.95,
+    2.6,
+)  # of the errors are within their band; standard errors: with fewer it is too narrow (p < .01)
+MAD = 1.4826  # times the median error is the standard deviation, of a normal one
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +55,9 @@ class KernelPart:
     def columns(self) -> tuple[int, ...]:
         """The encoded columns that it looks at."""
         return tuple(sorted({d for owner in self.kernel.owners() for d in owner.columns}))
+
+
+_NOISY: WeakKeyDictionary[KernelPart, bool] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +88,7 @@ class Subject:
     posterior: Posterior
     units: Units
     level: float
-    mixture: Mixture  # predicts, where several kernels are averaged
+    mixture: KernelMixture  # predicts, where several kernels are averaged
     named: bool = True  # the columns have names; otherwise kernels number them
 
     @cached_property
@@ -142,8 +153,50 @@ class Subject:
         No more than the data themselves vary: a fit that was stopped at once may have any number for it.
         """
         weights = sum(each.within for each in self.kernels)
-        own = self.units.y_scale**2 * sum(each.within * each.noise for each in self.kernels) / weights
+        own = self.units.y_scale**2 * sum(each.within * self.noise_of(each) for each in self.kernels) / weights
+        own *= self.widening**2
         return min(own, self.variance) if self.variance > 0 else own
+
+    @cached_property
+    def widening(self) -> float:
+        """By how much errors are larger than their bands, where clearly too few of them are within; else one.
+
+        A fit that was stopped at once has any number for its noise, mostly one that is too small.
+        """
+        errors = np.abs(self.one_step_errors[1])
+        few = WITHIN * len(errors) - int(np.sum(errors < WITHIN_95))
+        if few <= TOO_FEW * math.sqrt(len(errors) * WITHIN * (1.0 - WITHIN)):
+            return 1.0
+        return max(1.0, MAD * float(np.median(errors)))
+
+    def noise_of(self, kernel: PredictingKernel) -> float:
+        """Return the scaled variance of all that is noise to the rows: that of a kernel, and of such summands."""
+        quick = [part for part in kernel.parts if self.is_noise(part)]
+        return kernel.noise + sum(float(fused.diagonal(p.program, p.values, self._neighbours).mean()) for p in quick)
+
+    def is_noise(self, part: KernelPart) -> bool:
+        """Whether a summand along the only input fades before the next row: M12 over a fifth of a step is noise."""
+        if part not in _NOISY:
+            roles = {leaf.spec.words.role for leaf in part.kernel.leaves()}
+            fades = "fading" in roles and roles <= {"fading", "trend", "constant", "noise"}
+            own = fades and part.columns == (self.only_column,) and len(self._neighbours) > 1
+            _NOISY[part] = own and float(self.correlate_rows(part).max(axis=1).mean()) < UNLIKE
+        return _NOISY[part]
+
+    def correlate_rows(self, part: KernelPart) -> Array:
+        """Return how a summand correlates rows that are neighbours along the only input; 0 of a row with itself."""
+        covariance = fused.cross(part.program, part.values, self._neighbours, self._neighbours)
+        size = np.sqrt(np.maximum(np.diagonal(covariance), 1e-300))
+        correlation = np.abs(covariance) / np.outer(size, size)
+        np.fill_diagonal(correlation, 0.0)
+        return np.asarray(correlation)
+
+    @cached_property
+    def _neighbours(self) -> Array:
+        """Scaled rows next to each other along the column that orders them, from the middle."""
+        order = np.argsort(self.data.X[:, self.order_column or 0], kind="stable")
+        first = max(0, (len(order) - NEIGHBOURS) // 2)
+        return np.asarray(self.data.X[order[first : first + NEIGHBOURS]])
 
     @cached_property
     def table_columns(self) -> dict[str, tuple[int, ...]]:
@@ -277,7 +330,9 @@ class Subject:
         n - tr K A^-1 = s2 tr A^-1 with A = K + s2 I, and 1 / (A^-1)_ii is the variance of a row that is left out; of an
         average by the weights. A curve that passes through every row leaves none.
         """
-        left = [each.noise * float(np.sum(1.0 / each.posterior.leave_one_out().variance)) for each in self.heard]
+        left = [
+            self.noise_of(each) * float(np.sum(1.0 / each.posterior.leave_one_out().variance)) for each in self.heard
+        ]
         weights = np.array([each.within for each in self.heard])
         return float(weights @ left / weights.sum()) if weights.sum() > 0 else left[0]
 
@@ -317,7 +372,7 @@ _SUBJECTS: WeakKeyDictionary[Fitted, Subject] = WeakKeyDictionary()  # the expla
 def subject_of(fitted: Fitted) -> Subject:
     """Return the winner with its data."""
     if fitted not in _SUBJECTS:
-        first, training = fitted.explained, fitted.training
+        first, training = fitted.winner, fitted.training
         _SUBJECTS[fitted] = Subject(
             target=training.target_name or "the target",
             columns=tuple(mark_levels(readable_columns(fitted.columns, training.X), fitted.kernel, training.X)),
@@ -330,7 +385,7 @@ def subject_of(fitted: Fitted) -> Subject:
             units=training.units,
             level=training.level,
             mixture=fitted.mixture,
-            named=fitted.columns.named,
+            named=fitted.columns.has_names,
         )
     return _SUBJECTS[fitted]
 
@@ -348,8 +403,8 @@ def readable_columns(table: Columns, X: Array) -> list[Column]:
             coded = d in table.categories
             written = unit is not None or coded
             show: Callable[[float], str] | None = partial(encoding.describe_value, name) if written else None
-            shown = name if table.named else f"column {name}"
-            source, level = each.name if table.named else shown, levels[place] if levels and not coded else None
+            shown = name if table.has_names else f"column {name}"
+            source, level = each.name if table.has_names else shown, levels[place] if levels and not coded else None
             moment = None if unit is None else partial(_find_moment, each)
             ends = float(low[d]), float(high[d])
             found = Column(shown, unit, *ends, show, source, level, bool(whole[d]), moment=moment)

@@ -1,12 +1,12 @@
-"""All sentences, from claims. Each kind of claim has one function that puts it into words; `say` finds it.
+"""Sentences, from claims. Each kind of claim has one function that puts it into words; `say` finds it.
 
-Nothing here computes anything. The noun phrases of components are in `phrases.py`, numbers and lists in `wording.py`.
+Nothing here computes anything. The noun phrases of components are in `phrases.py`, numbers and lists in `wording.py`;
+networks, change surfaces, functionals and partitions have files of their own.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,6 @@ from mercer.explain.wording import (
     write_count,
 )
 from mercer.kernels.expression import Expression
-from mercer.kernels.network import Network
 
 NOTHING_LEFT = "Nothing is left over that the checks could find: what the model does not explain looks like pure noise."
 NOTHING_SEEN = "The checks find nothing left over, but there are too few rows for them to see what is small."
@@ -45,14 +44,10 @@ DOUBTS = {
 HINT = "a prediction is little more than a hint"
 CONSTANT = "no structure: the value does not vary"
 ABSENCES = {"effect": "No effect of", "trend": "No linear trend", "period": "No period"}
-NAMED_TERMS, WORTH_NAMING = 3, 0.005  # of a network: how many are named, and from which share of the fitted curve on
 CHANCE = 0.01  # the p-value from which a season may be chance
+KNOWN_SIZE = 0.25  # of an effect: where it is known less well, its interval is said
 LIKELY, SURE = 0.5, 0.99  # what is less probable is not described as being there; what is more so needs no number
 SHARES = "(shares of the variance; with the noise they add up to 100 %)"  # the numbers in front of components
-FLOW_CAPTION = (
-    "Each unit adds (+, with weights) or multiplies (×) the units before it. The thicker a line, the more of the "
-    "variance of the whole passes along it; all factors of a product pass on the whole of it."
-)
 
 Sentence = Callable[[Claim, Vocabulary], str]
 
@@ -85,8 +80,8 @@ SENTENCES |= {  # those of one sentence without any choice
     ),
     "noise": lambda claim, _: f"Noise of standard deviation {number(claim.value)}.",
     "noise not known": lambda *_: (
-        "How much of this is noise cannot be told: the curve passes through nearly every row, and the rest is next to "
-        "nothing."
+        "How much of this is noise cannot be told: with so few rows it looks the same as what changes from one row to "
+        "the next."
     ),
     "unexplained": lambda claim, _: (
         f"Noise or what the model has not found, of standard deviation {number(claim.value)}."
@@ -108,10 +103,6 @@ SENTENCES |= {  # those of one sentence without any choice
         f"Each kernel has an interval instead, worked out from all rows: its exact {claim.subject}, with the numbers "
         "it was given, is certain to lie in it (smaller is better). If the whole of one interval is better than "
         "another, so is the kernel; if they overlap, either may be better."
-    ),
-    "network": lambda claim, _: (
-        "A network adds and multiplies simple kernels with weights that are learned, in layers: every unit of it is a "
-        f"kernel itself. This is {network_phrase(claim.value)}."
     ),
     "surface": lambda claim, _: (
         f"A surface over {claim.subject} parts the rows into {len(claim.value)} regimes, of "
@@ -190,6 +181,8 @@ def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
     seen = claim.value.seen
     if seen is not None and seen.jump is not None:
         return _say_jump(seen.jump, column_of(term, columns))
+    if seen is not None and seen.noise:
+        return f"Noise from row to row of {column_of(term, columns).name}: what one row has of it, no other has."
     if seen is not None and seen.idle_period is not None:
         column = column_of(term, columns)
         period = column.length(seen.idle_period)
@@ -358,7 +351,8 @@ def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
         return f"{text}."
     top, bottom = (_list_either(names, sure) for names, sure in
                    ((found.top, found.top_certainty), (found.bottom, found.bottom_certainty)))  # fmt: skip
-    at = "at" if found.rhythm == "daily" else "on" if found.rhythm == "weekly" else "in"
+    date = "on" if column.unit in ("days", "weeks") else "near"  # as it is in the last cycle
+    at = {"daily": "at", "weekly": "on", "yearly": "in"}.get(found.rhythm, date)
     return f"{text}, highest {at} {top}, lowest {at} {bottom}."
 
 
@@ -401,7 +395,7 @@ def _list_either(names: Sequence[str], sure: float) -> str:
 
 
 @words_for("next values")
-def _say_next(claim: Claim, vocabulary: Vocabulary) -> str:
+def _say_next(claim: Claim, _: Vocabulary) -> str:
     """List the next values with their bands."""
     width = min(each.high - each.low for each in claim.value)
     parts = []
@@ -433,12 +427,17 @@ def _say_what_matters(claim: Claim, vocabulary: Vocabulary) -> str:
 def _say_unusual(claim: Claim, vocabulary: Vocabulary) -> str:
     """Name the rows that stand out, with what was expected of them."""
     found, parts = claim.value, list[str]()
+    number_line = found.column is not None and vocabulary.column(found.column).unit is None
+    along = f"{found.column} " if number_line else ""
     if not found.rows:
-        return f"None of the {found.checked:,} rows stands out from what the others predict."
+        few = "" if found.enough else ", as far as so few rows can tell"
+        if found.doubtful is None:
+            return f"None of the {found.checked:,} rows stands out from what the others predict{few}."
+        most = f"{along}{found.doubtful.at} ({_say_unusual_row(found.doubtful)}, {p_value(found.doubtful.p_value)})"
+        text = f"None of the {found.checked:,} rows clearly stands out from what the others predict"
+        return f"{text}; nearest to it: {most}."
     for each in found.rows:
-        span = abs(each.observed - each.expected)
-        observed, expected = (resolve(value, span) for value in (each.observed, each.expected))
-        parts.append(f"{each.at} ({observed}, expected {expected})")
+        parts.append(f"{along}{each.at} ({_say_unusual_row(each)})")
     more = f", and {found.count - len(parts)} others" if found.count > len(parts) else ""
     stands = "stands" if found.count == 1 else "stand"
     return (
@@ -446,11 +445,19 @@ def _say_unusual(claim: Claim, vocabulary: Vocabulary) -> str:
     )
 
 
+def _say_unusual_row(row: Any) -> str:
+    span = abs(row.observed - row.expected)
+    observed, expected = (resolve(value, span) for value in (row.observed, row.expected))
+    return f"{observed}, expected {expected}"
+
+
 @words_for("effect")
 def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     """Of an input that does nothing, say whether there was time to find out."""
     effect, target = claim.value, vocabulary.target
     size = number(effect.size)
+    if effect.low is not None and effect.high - effect.low > 2.0 * KNOWN_SIZE * effect.size:
+        size += f" (95 % between {number(effect.low)} and {number(effect.high)})"
     if effect.direction == "hardly matters":
         return f"The input {effect.column} hardly matters."
     if effect.direction == "not in the model":
@@ -458,7 +465,7 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     if effect.direction == "left out":
         return f"The model makes hardly any use of {effect.column}, but its errors go with it: it does matter."
     if effect.direction == "depends on others":
-        return f"What {effect.column} does depends on the other inputs."
+        return f"What {effect.column} does depends on the other inputs{_say_sure(claim.certainty)}."
     if effect.direction == "not clear":
         return f"Whether {target} rises or falls along {effect.column} is not clear: it changes by less than its band."
     if effect.direction == "differs" and effect.levels:
@@ -782,59 +789,3 @@ def _say_fit(claim: Claim, vocabulary: Vocabulary) -> str:
         reached.append(f"{name} at its {bound.side} bound")
     names = f", with {first_few(list(dict.fromkeys(reached)))}" if reached else ""  # copies read alike
     return f"The fit converged at the edge of the search{names}: a simpler kernel may say as much."
-
-
-def network_phrase(network: Network) -> str:
-    """Say what a network is made of, as a noun phrase."""
-    count = Counter(leaf.symbol for leaf in network.leaves())
-    made = list_names([f"{many} {symbol}" for symbol, many in count.items()])
-    return f"a network of {made} with the layers {network.architecture}"
-
-
-@words_for("polynomial")
-def _say_polynomial(claim: Claim, _: Vocabulary) -> str:
-    """Say what a network is, multiplied out."""
-    terms, count = claim.value.terms, claim.value.count
-    if claim.value.problem:
-        return f"It cannot be multiplied out here: {claim.value.problem}."
-    if not terms:
-        return "Multiplied out, it is a constant."
-    text = f"Multiplied out, it is a sum of {write_count(count, 'product')} of them"
-    if count <= len(terms):
-        return f"{text}."
-    return f"{text}; the largest {len(terms)} make up {percent(1.0 - claim.value.rest)} of its fitted curve."
-
-
-@words_for("largest kinds of terms")
-def _say_largest_kinds(claim: Claim, _: Vocabulary) -> str:
-    names = [f"{kind.name} ({percent(kind.share)})" for kind in claim.value[:NAMED_TERMS]]
-    return f"Copies of a kernel taken together, the largest are {list_names(names)}." if len(claim.value) > 1 else ""
-
-
-@words_for("largest terms")
-def _say_largest_terms(claim: Claim, _: Vocabulary) -> str:
-    """Name the largest terms, the first also in words."""
-    if not claim.value:
-        return ""
-    first, *others = claim.value[:NAMED_TERMS]
-    names = [f"{term.name} ({percent(term.share)})" for term in others if term.share >= WORTH_NAMING]
-    text = f"The largest is {first.name} ({percent(first.share)}){f', {first.words}' if first.words else ''}."
-    return f"{text} Then {'come' if len(names) > 1 else 'comes'} {list_names(names)}." if names else text
-
-
-def patterns_caption(several: bool) -> str:
-    """Say what the small pictures of the units show."""
-    along = "along the input that it varies most with (named above it), the others typical" if several else "from there"
-    return (
-        f"What each unit is like: its covariance with the upper end of the data (at the right), {along}, as a share of "
-        "what it is at that end, the constant part left out. A slow fall is a smooth function, waves are a rhythm, a "
-        "straight line is a trend; a unit that is flat at zero is a constant."
-    )
-
-
-def distilled_note(seconds: float, network: tuple[float, float, int], expression: tuple[float, float, int]) -> str:
-    """Compare an expression with the network it comes from: (log evidence, leave-one-out, parameters) each."""
-    texts = []
-    for evidence, left_out, count in (network, expression):
-        texts.append(f"log evidence {evidence:.2f}, leave-one-out {left_out:.2f}, {write_count(count, 'parameter')}")
-    return f"distilled from a network in {seconds:.1f} s; the network has {texts[0]}, this expression {texts[1]}"

@@ -130,14 +130,15 @@ def _walk(problem: Problem, start: Array, iterations: int, policy: DescentPolicy
         value, slope = yield point
         if value >= FAILED_VALUE:
             return end("there is no evidence at the start")
-        curvature, radius, since, idle = _measure(problem, point, policy), policy.radius, 0, 0
+        measured, radius, since, idle = problem.information(point), policy.radius, 0, 0
+        curvature = _firm(measured, problem, policy)
     else:
         value, slope, curvature, radius, since, idle, _ = memory
     for _ in range(iterations):
         if np.abs(np.clip(point - slope, low, high) - point).max() < policy.flat:
             return end("no slope is left")
         if since >= policy.measured_again:
-            curvature, since = _measure(problem, point, policy), 0
+            curvature, since = _firm(problem.information(point), problem, policy), 0
         step = solve_in_box(slope, curvature, np.maximum(low - point, -radius), np.minimum(high - point, radius))
         promised = _promise(step, slope, curvature)
         if promised < policy.gain:
@@ -166,10 +167,10 @@ def _walk(problem: Problem, start: Array, iterations: int, policy: DescentPolicy
     return end("out of steps", False, Memory(value, slope, curvature, radius, since, idle, hope))
 
 
-def _measure(problem: Problem, point: Array, policy: DescentPolicy) -> Array:
-    found = problem.information(point)
-    ridge = policy.ridge * np.eye(len(point))
-    return problem.data.count * ridge if found is None else found + ridge  # without one: careful steps
+def _firm(measured: Array | None, problem: Problem, policy: DescentPolicy) -> Array:
+    """Return a curvature with the ridge; where none could be measured one that makes steps careful."""
+    ridge = policy.ridge * np.eye(len(problem.bounds))
+    return problem.data.count * ridge if measured is None else measured + ridge
 
 
 def _promise(step: Array, slope: Array, curvature: Array) -> float:

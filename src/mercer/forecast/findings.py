@@ -44,7 +44,7 @@ class Outlook:
 
 
 @dataclass(frozen=True)
-class Change:
+class ForecastChange:
     """What comes less what was: the next steps on average against the same steps of a season before, or the last value.
 
     `seasons` is how many of them lie between, 0 where there is no season to compare with. `share` is the change
@@ -79,7 +79,7 @@ class Finding:
     """What a row of the page says about a series."""
 
     name: str
-    change: Change
+    change: ForecastChange
     surprise: Surprise
 
     @property
@@ -108,7 +108,7 @@ def find(outlook: Outlook) -> Finding:
     return Finding(outlook.named.name, compare(outlook), find_surprise(outlook.named, outlook.model))
 
 
-def compare(outlook: Outlook) -> Change:
+def compare(outlook: Outlook) -> ForecastChange:
     """Compare what comes with what was."""
     series, mean = outlook.named.series, outlook.ahead["mean"].to_numpy()
     half = 0.5 * (outlook.ahead["upper_95"] - outlook.ahead["lower_95"]).to_numpy()
@@ -122,7 +122,7 @@ def compare(outlook: Outlook) -> Change:
         before, after, reach = series.values[-1], mean[-1], half[-1]
     share = float(after / before - 1.0) if outlook.positive else None
     seasons = math.ceil(int(ahead[-1]) / season) if pairs else 0
-    return Change(seasons, len(mean), float(before), float(after), float(reach), share)
+    return ForecastChange(seasons, len(mean), float(before), float(after), float(reach), share)
 
 
 def _season_before(places: Array, season: int, ahead: Steps) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from mercer.explain.wording import list_names, number, resolve
 from mercer.explain.words import article
 from mercer.forecast.calendar import Calendar
 from mercer.forecast.effects import find_effects, find_slopes
-from mercer.forecast.findings import STRIKING, Change, Finding, Outlook, Surprise
+from mercer.forecast.findings import STRIKING, Finding, ForecastChange, Outlook, Surprise
 from mercer.forecast.model import SeriesModel
 from mercer.forecast.reading import Named
 from mercer.kernels.algebra import structure
@@ -122,14 +122,14 @@ def tell_seasons(count: int, outlook: Outlook) -> str:
     return f"a {name}" if count == 1 else f"{count} {name}s"
 
 
-def show_change(outlook: Outlook, change: Change) -> str:
+def show_change(outlook: Outlook, change: ForecastChange) -> str:
     """Write a change in per cent where values are positive and it is no tiny share of them, else as it is."""
     if change.share is None or abs(change.share) < LEAST_SHARE:
         return f"{'+' if change.after >= change.before else ''}{resolve(change.after - change.before, outlook.finest)}"
     return f"{100 * change.share:+.1f} %".replace("-", "\u2212")
 
 
-def tell_change(outlook: Outlook, change: Change, target: str) -> str:
+def tell_change(outlook: Outlook, change: ForecastChange, target: str) -> str:
     """Say how what comes differs from what was."""
     calendar = outlook.named.calendar
     amount = show_change(outlook, change).lstrip("+\u2212-")

@@ -95,8 +95,10 @@ class Exact(Engine):
             directions = [(move.values - values) / move.size for move in moves]
             return by_values @ np.array(directions).reshape(-1, len(values)).T
         here = self.backend.multiply(program, values, at, alpha)
-        steps = [(self.backend.multiply(program, move.values, at, alpha) - here) / move.size for move in moves]
-        return np.array(steps).reshape(-1, len(alpha)).T
+        slopes = np.empty((len(alpha), len(moves)))
+        for number, move in enumerate(moves):
+            slopes[:, number] = (self.backend.multiply(program, move.values, at, alpha) - here) / move.size
+        return slopes
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> ExactPosterior:
         noise, backend = self.noise_of(likelihood), self.backend

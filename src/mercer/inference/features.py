@@ -118,7 +118,7 @@ class RandomFeatures(Engine):
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class FeatureSolution:
     """What follows from y and from a free level; the last two are zero where the level is not free."""
 
     factor: Factor  # of B
@@ -134,7 +134,7 @@ class Solved:
         return mirror(Factor(self.factor.lower.copy(), 0.0).into_inverse())
 
 
-def _solve(features: Features, noise: float, data: Data, block: int) -> Solved | Failure:
+def _solve(features: Features, noise: float, data: Data, block: int) -> FeatureSolution | Failure:
     """Build and factorise B, then solve for y and for the level."""
     variance = noise + features.noise(data.X)
     if not np.all(variance > 0):
@@ -165,7 +165,7 @@ def _solve(features: Features, noise: float, data: Data, block: int) -> Solved |
         weights, left = weights - level.mean * weights_pull, left - level.mean * residual[:, 1]
     alpha = left / variance
     quadratic = float(left @ alpha + weights @ weights)
-    return Solved(factor, variance, weights, alpha, quadratic, level, weights_pull)
+    return FeatureSolution(factor, variance, weights, alpha, quadratic, level, weights_pull)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ class FeaturesPosterior(Posterior):
 
     features: Features
     data: Data
-    solved: Solved
+    solved: FeatureSolution
     block: int = BLOCK
 
     @property

@@ -25,7 +25,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import to_data_units, values_of
 from mercer.learners.contract import FADE
 from mercer.linalg.factor import Factor, Failure, factorise
-from mercer.model.fitted import Columns, Fitted, Member
+from mercer.model.fitted import Columns, Fitted, MixtureMember
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Alone:
     beyond: float = 1.0
     widening: float = 1.0
 
-    def solve(self) -> Solved:
+    def solve(self) -> ExactSolution:
         """Factorise A and solve for what predictions need."""
         program, values = compile_program(self.kernel), values_of(self.kernel)
         factor = factorise(lambda: NUMBA.gram(program, values, self.X), self.noise + self.jitter)
@@ -50,11 +50,11 @@ class Alone:
             raise NumericalError(f"this model cannot be exported: {factor.reason}; fit it with a larger noise")
         lower = np.tril(factor.lower)
         alpha, pull = factor.solve(np.stack([self.y - self.level, np.ones(len(self.y))]).T).T
-        return Solved(lower, factor, alpha, pull, 1.0 / float(pull.sum()))
+        return ExactSolution(lower, factor, alpha, pull, 1.0 / float(pull.sum()))
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class ExactSolution:
     """L of A = L L', a = A^-1 (y - c), s = A^-1 1, and the variance of the level, 1 / 1's."""
 
     lower: Array
@@ -124,7 +124,7 @@ def export_one(fitted: Fitted, target: str, member: str | None) -> Exported:
     return Exported((_alone(fitted, members[0], weighed=False),), Ends(), fitted.columns)
 
 
-def _alone(fitted: Fitted, member: Member, weighed: bool = True) -> Alone:
+def _alone(fitted: Fitted, member: MixtureMember, weighed: bool = True) -> Alone:
     training, scale = fitted.training, fitted.units.y_scale
     level = training.level + scale * member.posterior.fitted_level.mean
     weights = (member.within, member.beyond, member.widening) if weighed else (1.0, 1.0, 1.0)

@@ -22,13 +22,13 @@ HIGHEST_POWER = 20  # of a kernel: more factors than this are a slip
 
 
 @dataclass(frozen=True)
-class Seen:
+class VisibleColumns:
     """The columns that a part looks at: their numbers, or None where it looks at all of them and none is known."""
 
     dims: tuple[int, ...] | None = None
 
     @classmethod
-    def of(cls, columns: int | None) -> Seen:
+    def of(cls, columns: int | None) -> VisibleColumns:
         """Return all columns, by their number."""
         if columns is None:
             return cls()
@@ -36,14 +36,14 @@ class Seen:
             raise KernelError(f"columns is the number of columns of the data, at least 1, not {columns!r}")
         return cls(tuple(range(int(columns))))
 
-    def choose(self, part: str, columns: Sequence[int]) -> Seen:
+    def choose(self, part: str, columns: Sequence[int]) -> VisibleColumns:
         """Return some of the columns, by their numbers among these."""
         chosen = tuple(int(column) for column in columns)
         if self.dims is None:
-            return Seen(chosen)
+            return VisibleColumns(chosen)
         if not all(0 <= column < len(self.dims) for column in chosen):
             raise KernelError(f"{part} acts on the columns {list(chosen)}, counted from 0, of {len(self.dims)}")
-        return Seen(tuple(self.dims[column] for column in chosen))
+        return VisibleColumns(tuple(self.dims[column] for column in chosen))
 
     def check(self, part: str, kernel: Expression) -> Expression:
         """Return an expression that names its columns, all of which must be among these."""

@@ -14,8 +14,8 @@ import gpytorch
 from gpytorch import kernels as stock
 
 from mercer.errors import KernelError
-from mercer.interop.foreign import MATERN, Seen, raise_to, refuse, scale
-from mercer.interop.gpytorch_model import ExpressionKernel
+from mercer.interop.foreign import MATERN, VisibleColumns, raise_to, refuse, scale
+from mercer.interop.gpytorch_model import GPyTorchKernel
 from mercer.kernels.expression import Expression, build_base, product_of, sum_of
 
 
@@ -26,7 +26,7 @@ def read_kernel(kernel: Any, columns: int | None = None) -> Expression:
             f"from_gpytorch reads a kernel of gpytorch.kernels, not {type(kernel).__name__}: of a model give its "
             "covar_module"
         )
-    return _read(kernel, Seen.of(_count_columns(kernel) if columns is None else columns))
+    return _read(kernel, VisibleColumns.of(_count_columns(kernel) if columns is None else columns))
 
 
 def _count_columns(kernel: Any) -> int | None:
@@ -38,7 +38,7 @@ def _count_columns(kernel: Any) -> int | None:
     return kernel.ard_num_dims or next((count for count in counts if count), None)
 
 
-def _read(kernel: Any, seen: Seen) -> Expression:
+def _read(kernel: Any, seen: VisibleColumns) -> Expression:
     if len(kernel.batch_shape):
         raise KernelError(f"{type(kernel).__name__} has a batch of {tuple(kernel.batch_shape)}: give one kernel of it")
     if kernel.active_dims is not None:
@@ -46,7 +46,7 @@ def _read(kernel: Any, seen: Seen) -> Expression:
     return _read_seen(kernel, seen)
 
 
-def _read_seen(kernel: Any, seen: Seen) -> Expression:
+def _read_seen(kernel: Any, seen: VisibleColumns) -> Expression:
     """Read a kernel whose `active_dims` were chosen already."""
     for kind, reader in READERS.items():
         if type(kernel) is kind:
@@ -63,16 +63,16 @@ def _number(tensor: Any) -> float:
     return number
 
 
-def _scaled(kernel: Any, seen: Seen) -> Expression:
+def _scale_kernel(kernel: Any, seen: VisibleColumns) -> Expression:
     """The kernel inside; its `active_dims` are also those of the ScaleKernel, and are applied once, there."""
     return scale(_read_seen(kernel.base_kernel, seen), _number(kernel.outputscale), "ScaleKernel")
 
 
-def _matern(kernel: Any, seen: Seen) -> Expression:
+def _matern(kernel: Any, seen: VisibleColumns) -> Expression:
     return seen.radial(MATERN[float(kernel.nu)], _numbers(kernel.lengthscale))
 
 
-def _periodic(kernel: Any, seen: Seen) -> Expression:
+def _periodic(kernel: Any, seen: VisibleColumns) -> Expression:
     periods, lengths = _numbers(kernel.period_length), [math.sqrt(each) for each in _numbers(kernel.lengthscale)]
     dims = seen.dims
     if dims is None:  # a single value stands for all columns, in Mercer as there
@@ -82,12 +82,12 @@ def _periodic(kernel: Any, seen: Seen) -> Expression:
     return build_base("PER", *dims, variance=1.0, period=period, lengthscale=lengthscale)
 
 
-def _cosine(kernel: Any, seen: Seen) -> Expression:
+def _cosine(kernel: Any, seen: VisibleColumns) -> Expression:
     column = seen.one_column("CosineKernel")
     return build_base("COS", column, variance=1.0, frequency=0.5 / _number(kernel.period_length))
 
 
-def _mixture(kernel: Any, seen: Seen) -> Expression:
+def _mixture(kernel: Any, seen: VisibleColumns) -> Expression:
     """On one column: on several GPyTorch multiplies waves, and Mercer's are of the distance along a direction."""
     if kernel.ard_num_dims not in (None, 1):
         raise KernelError("SpectralMixtureKernel on several columns is a product of waves, which Mercer's SM is not")
@@ -100,15 +100,15 @@ def _mixture(kernel: Any, seen: Seen) -> Expression:
     )  # fmt: skip
 
 
-def _polynomial(kernel: Any, seen: Seen) -> Expression:
+def _polynomial(kernel: Any, seen: VisibleColumns) -> Expression:
     line = seen.line("PolynomialKernel", [1.0])
     return raise_to(sum_of([build_base("C", variance=_number(kernel.offset)), line]), kernel.power, "PolynomialKernel")
 
 
-READERS: dict[type, Callable[[Any, Seen], Expression]] = {
+READERS: dict[type, Callable[[Any, VisibleColumns], Expression]] = {
     stock.AdditiveKernel: lambda kernel, seen: sum_of([_read(each, seen) for each in kernel.kernels]),
     stock.ProductKernel: lambda kernel, seen: product_of([_read(each, seen) for each in kernel.kernels]),
-    stock.ScaleKernel: _scaled,
+    stock.ScaleKernel: _scale_kernel,
     stock.ConstantKernel: lambda kernel, seen: build_base("C", variance=_number(kernel.constant)),
     stock.RBFKernel: lambda kernel, seen: seen.radial("SE", _numbers(kernel.lengthscale)),
     stock.MaternKernel: _matern,
@@ -118,5 +118,5 @@ READERS: dict[type, Callable[[Any, Seen], Expression]] = {
     stock.LinearKernel: lambda kernel, seen: seen.line("LinearKernel", _numbers(kernel.variance)),
     stock.PolynomialKernel: _polynomial,
     stock.SpectralMixtureKernel: _mixture,
-    ExpressionKernel: lambda kernel, seen: seen.check("ExpressionKernel", kernel.expression),
+    GPyTorchKernel: lambda kernel, seen: seen.check("GPyTorchKernel", kernel.expression),
 }

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.gaussian_process import kernels as stock
 
 from mercer.errors import KernelError
-from mercer.interop.foreign import MATERN, Seen, raise_to, refuse, scale, variance_of
+from mercer.interop.foreign import MATERN, VisibleColumns, raise_to, refuse, scale, variance_of
 from mercer.interop.sklearn_kernels import ExpressionKernel, OnColumns
 from mercer.kernels.expression import Expression, build_base, product_of, sum_of
 from mercer.kernels.text import parse
@@ -27,7 +27,7 @@ def read_kernel(kernel: Any, columns: int | None = None) -> Expression:
             f"from_sklearn reads a kernel of sklearn.gaussian_process.kernels, not {type(kernel).__name__}: of a "
             "fitted regressor give its kernel_"
         )
-    return _read(kernel, Seen.of(_count_columns(kernel) if columns is None else columns))
+    return _read(kernel, VisibleColumns.of(_count_columns(kernel) if columns is None else columns))
 
 
 def _count_columns(kernel: Any) -> int | None:
@@ -39,14 +39,14 @@ def _count_columns(kernel: Any) -> int | None:
     return own if own > 1 else next((count for part in parts if (count := _count_columns(part))), None)
 
 
-def _read(kernel: Any, seen: Seen) -> Expression:
+def _read(kernel: Any, seen: VisibleColumns) -> Expression:
     for kind, reader in READERS.items():
         if type(kernel) is kind:
             return reader(kernel, seen)
     raise refuse("scikit-learn", kernel, [kind.__name__ for kind in READERS])
 
 
-def _product(kernel: Any, seen: Seen) -> Expression:
+def _product(kernel: Any, seen: VisibleColumns) -> Expression:
     """A constant factor becomes the variance of the other one."""
     for one, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
         if type(one) is stock.ConstantKernel:
@@ -54,38 +54,38 @@ def _product(kernel: Any, seen: Seen) -> Expression:
     return product_of([_read(kernel.k1, seen), _read(kernel.k2, seen)])
 
 
-def _matern(kernel: Any, seen: Seen) -> Expression:
+def _matern(kernel: Any, seen: VisibleColumns) -> Expression:
     symbol = "SE" if kernel.nu == inf else MATERN.get(float(kernel.nu))
     if symbol is None:
         raise KernelError(f"Mercer has Matern kernels of nu = 0.5, 1.5, 2.5 and inf, not of {kernel.nu:g}")
     return seen.radial(symbol, np.atleast_1d(kernel.length_scale).tolist())
 
 
-def _periodic(kernel: Any, seen: Seen) -> Expression:
+def _periodic(kernel: Any, seen: VisibleColumns) -> Expression:
     column = seen.one_column("ExpSineSquared")
     return build_base(
         "PER", column, variance=1.0, period=float(kernel.periodicity), lengthscale=float(kernel.length_scale)
     )
 
 
-def _dot(kernel: Any, seen: Seen) -> Expression:
+def _dot(kernel: Any, seen: VisibleColumns) -> Expression:
     line = seen.line("DotProduct", [1.0])
     return line if kernel.sigma_0 == 0 else sum_of([build_base("C", variance=float(kernel.sigma_0) ** 2), line])
 
 
-def _on_columns(kernel: Any, seen: Seen) -> Expression:
+def _on_columns(kernel: Any, seen: VisibleColumns) -> Expression:
     return _read(kernel.kernel, seen.choose("OnColumns", kernel.columns))
 
 
-def _white(kernel: Any, seen: Seen) -> Expression:
+def _white(kernel: Any, seen: VisibleColumns) -> Expression:
     return build_base("WN", *(seen.dims or ()), variance=variance_of(float(kernel.noise_level), "WhiteKernel"))
 
 
-def _constant(kernel: Any, seen: Seen) -> Expression:
+def _constant(kernel: Any, seen: VisibleColumns) -> Expression:
     return build_base("C", variance=variance_of(float(kernel.constant_value), "ConstantKernel"))
 
 
-READERS: dict[type, Callable[[Any, Seen], Expression]] = {
+READERS: dict[type, Callable[[Any, VisibleColumns], Expression]] = {
     stock.Sum: lambda kernel, seen: sum_of([_read(kernel.k1, seen), _read(kernel.k2, seen)]),
     stock.Product: _product,
     stock.Exponentiation: lambda kernel, seen: raise_to(_read(kernel.kernel, seen), kernel.exponent, "Exponentiation"),

@@ -57,7 +57,7 @@ def _odds(start: Tensor, step: Tensor, raw: Tensor) -> Tensor:
 FROM_RAW = {Real: _move, Positive: _grow, NonNegative: _grow, Share: _odds, Simplex: _share}
 
 
-class ExpressionKernel(gpytorch.kernels.Kernel):
+class GPyTorchKernel(gpytorch.kernels.Kernel):
     """A Mercer expression as a GPyTorch kernel; its free parameters are `raw_<number>_<symbol>_<name>`.
 
     spread : the size of each column of the data, the step of what is counted along it (an offset, a frequency).
@@ -184,7 +184,7 @@ class MercerGP(gpytorch.models.ExactGP):
         self.mean_module = gpytorch.means.ConstantMean().double()
         self.mean_module.constant.data.fill_(alone.level)
         spread = alone.X.std(axis=0)
-        self.covar_module = ExpressionKernel(alone.kernel, np.where(spread > 0, spread, 1.0))
+        self.covar_module = GPyTorchKernel(alone.kernel, np.where(spread > 0, spread, 1.0))
         self.columns = columns
         self.jitter = alone.jitter
         self._solved: tuple[Tensor, Tensor, Tensor] | None = None

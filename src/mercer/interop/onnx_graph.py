@@ -110,7 +110,7 @@ class Graph:
 
 
 @dataclass(eq=False)
-class Pairs:
+class RowPairs:
     """Pairs of rows: for each column the names of the left and right sides."""
 
     graph: Graph
@@ -142,39 +142,39 @@ class Pairs:
 # Each returns the unit function of a leaf, or its logarithm where the record says so (METHODS 1).
 
 
-def _se(x: Pairs, dims: Sequence[int], lengthscale: Array) -> str:
+def _se(x: RowPairs, dims: Sequence[int], lengthscale: Array) -> str:
     return x.graph.do("Mul", x.squares(dims, 1.0 / lengthscale), -0.5)
 
 
-def _rq(x: Pairs, dims: Sequence[int], lengthscale: Array, alpha: Array) -> str:
+def _rq(x: RowPairs, dims: Sequence[int], lengthscale: Array, alpha: Array) -> str:
     half = x.graph.do("Mul", x.squares(dims, 1.0 / lengthscale), 0.5 / float(alpha[0]))
     return x.graph.do("Mul", x.graph.log1p(half), -float(alpha[0]))
 
 
-def _radius(x: Pairs, dims: Sequence[int], lengthscale: Array, factor: float) -> str:
+def _radius(x: RowPairs, dims: Sequence[int], lengthscale: Array, factor: float) -> str:
     return x.graph.do("Sqrt", x.graph.do("Mul", x.squares(dims, 1.0 / lengthscale), factor))
 
 
-def _m12(x: Pairs, dims: Sequence[int], lengthscale: Array) -> str:
+def _m12(x: RowPairs, dims: Sequence[int], lengthscale: Array) -> str:
     return x.graph.do("Neg", _radius(x, dims, lengthscale, 1.0))
 
 
-def _m32(x: Pairs, dims: Sequence[int], lengthscale: Array) -> str:
+def _m32(x: RowPairs, dims: Sequence[int], lengthscale: Array) -> str:
     u = _radius(x, dims, lengthscale, 3.0)
     return x.graph.do("Sub", x.graph.log1p(u), u)
 
 
-def _m52(x: Pairs, dims: Sequence[int], lengthscale: Array) -> str:
+def _m52(x: RowPairs, dims: Sequence[int], lengthscale: Array) -> str:
     u = _radius(x, dims, lengthscale, 5.0)
     third = x.graph.do("Mul", x.graph.do("Mul", u, u), 1.0 / 3.0)
     return x.graph.do("Sub", x.graph.log1p(x.graph.do("Add", u, third)), u)
 
 
-def _envelope(x: Pairs, dims: Sequence[int], bandwidth: Array) -> str:
+def _envelope(x: RowPairs, dims: Sequence[int], bandwidth: Array) -> str:
     return x.graph.do("Mul", x.squares(dims, TWO_PI * bandwidth), -0.5)
 
 
-def _per(x: Pairs, dims: Sequence[int], period: Array, lengthscale: Array) -> str:
+def _per(x: RowPairs, dims: Sequence[int], period: Array, lengthscale: Array) -> str:
     parts = []
     for d, p, length in zip(dims, period, lengthscale, strict=True):
         sine = x.graph.do("Sin", x.graph.do("Mul", x.difference(d), math.pi / float(p)))
@@ -182,14 +182,14 @@ def _per(x: Pairs, dims: Sequence[int], period: Array, lengthscale: Array) -> st
     return x.graph.add(parts)
 
 
-def _cper(x: Pairs, dims: Sequence[int], period: Array, lengthscale: Array) -> str:
+def _cper(x: RowPairs, dims: Sequence[int], period: Array, lengthscale: Array) -> str:
     """1 + (e - 1) / h, e = PER, h = 1 - exp(-q) I0(q), q = 1 / l^2."""
     _, room, _ = centred_constants(float(lengthscale[0]))
     less = x.graph.expm1(_per(x, dims, period, lengthscale))
     return x.graph.do("Add", x.graph.do("Div", less, room), 1.0)
 
 
-def _lin(x: Pairs, dims: Sequence[int], offset: Array, weights: Array) -> str:
+def _lin(x: RowPairs, dims: Sequence[int], offset: Array, weights: Array) -> str:
     parts = []
     for d, c, w in zip(dims, offset, weights, strict=True):
         left, right = (x.graph.do("Sub", side[d], float(c)) for side in (x.left, x.right))
@@ -197,22 +197,22 @@ def _lin(x: Pairs, dims: Sequence[int], offset: Array, weights: Array) -> str:
     return x.graph.add(parts)
 
 
-def _cos(x: Pairs, dims: Sequence[int], frequency: Array) -> str:
+def _cos(x: RowPairs, dims: Sequence[int], frequency: Array) -> str:
     return x.graph.do("Cos", x.angle(dims, frequency))
 
 
-def _sin(x: Pairs, dims: Sequence[int], frequency: Array) -> str:
+def _sin(x: RowPairs, dims: Sequence[int], frequency: Array) -> str:
     return x.graph.do("Sin", x.angle(dims, frequency))
 
 
-def _sumi(x: Pairs, dims: Sequence[int], frequency: Array, offset: Array) -> str:
+def _sumi(x: RowPairs, dims: Sequence[int], frequency: Array, offset: Array) -> str:
     """cos(2 pi f.(x - c)) cos(2 pi f.(x' - c))."""
     waves = []
     for side in (x.left, x.right):
         middle = [x.graph.constant(0.0)] * len(side)
         for d, c in zip(dims, offset, strict=True):
             middle[d] = x.graph.constant(float(c))
-        waves.append(_cos(Pairs(x.graph, side, middle), dims, frequency))
+        waves.append(_cos(RowPairs(x.graph, side, middle), dims, frequency))
     return x.graph.do("Mul", *waves)
 
 
@@ -220,22 +220,22 @@ def _equal(graph: Graph, left: str, right: str) -> str:
     return graph.do("Cast", graph.do("Equal", left, right), to=TensorProto.DOUBLE)
 
 
-def _same(x: Pairs, column: int) -> str:
+def _same(x: RowPairs, column: int) -> str:
     """1 where x = x' on a column, else 0."""
     return _equal(x.graph, x.left[column], x.right[column])
 
 
-def _wn(x: Pairs, dims: Sequence[int]) -> str:
+def _wn(x: RowPairs, dims: Sequence[int]) -> str:
     return x.graph.multiply([_same(x, d) for d in dims])
 
 
-def _cat(x: Pairs, dims: Sequence[int], correlation: Array) -> str:
+def _cat(x: RowPairs, dims: Sequence[int], correlation: Array) -> str:
     """1 where x = x', else the correlation."""
     rest = float(correlation[0])
     return x.graph.do("Add", x.graph.do("Mul", _same(x, dims[0]), 1.0 - rest), rest)
 
 
-def _ecat(x: Pairs, dims: Sequence[int], places: Array) -> str:
+def _ecat(x: RowPairs, dims: Sequence[int], places: Array) -> str:
     """-(u - u')^2 / 2, u the places of the categories; one that is not known lies at a distance of one from all."""
     graph, (column,) = x.graph, dims
     sides, unknown = [], []
@@ -248,7 +248,7 @@ def _ecat(x: Pairs, dims: Sequence[int], places: Array) -> str:
     return graph.do("Mul", graph.do("Mul", total, -0.5), graph.do("Sub", 1.0, _same(x, column)))
 
 
-def _from_origin(x: Pairs, dims: Sequence[int], origin: Array) -> tuple[str, str, str]:
+def _from_origin(x: RowPairs, dims: Sequence[int], origin: Array) -> tuple[str, str, str]:
     """Whether both are on one side of the origin, and the smaller and the larger distance from it."""
     graph, start = x.graph, float(origin[0])
     a, b = (graph.do("Sub", side[dims[0]], start) for side in (x.left, x.right))
@@ -257,13 +257,13 @@ def _from_origin(x: Pairs, dims: Sequence[int], origin: Array) -> tuple[str, str
     return same, graph.do("Min", *sizes), graph.do("Max", *sizes)
 
 
-def _rw(x: Pairs, dims: Sequence[int], origin: Array) -> str:
+def _rw(x: RowPairs, dims: Sequence[int], origin: Array) -> str:
     """The smaller distance from the origin on one side of it, else 0."""
     same, near, _ = _from_origin(x, dims, origin)
     return x.graph.do("Where", same, near, 0.0)
 
 
-def _irw(x: Pairs, dims: Sequence[int], origin: Array) -> str:
+def _irw(x: RowPairs, dims: Sequence[int], origin: Array) -> str:
     """m^2 (3 M - m) / 6 on one side of the origin, else 0."""
     same, near, far = _from_origin(x, dims, origin)
     height = x.graph.do("Sub", x.graph.do("Mul", far, 3.0), near)
@@ -271,19 +271,19 @@ def _irw(x: Pairs, dims: Sequence[int], origin: Array) -> str:
     return x.graph.do("Where", same, whole, 0.0)
 
 
-def _iou(x: Pairs, dims: Sequence[int], lengthscale: Array, origin: Array) -> str:
+def _iou(x: RowPairs, dims: Sequence[int], lengthscale: Array, origin: Array) -> str:
     """l^2 (2 h(m) + E(m) E(M - m)) on one side, else -l^2 E(m) E(M); m, M over l, E(u) = 1 - exp(-u)."""
     graph, length = x.graph, float(lengthscale[0])
     same, *sizes = _from_origin(x, dims, origin)
     near, far = (graph.do("Mul", size, 1.0 / length) for size in sizes)
     falling = graph.expm1(graph.do("Neg", near))
     rest = graph.do("Mul", falling, graph.expm1(graph.do("Sub", near, far)))
-    together = graph.do("Add", graph.do("Mul", _damped(graph, near), 2.0), rest)
+    together = graph.do("Add", graph.do("Mul", _damp(graph, near), 2.0), rest)
     apart = graph.do("Neg", graph.do("Mul", falling, graph.expm1(graph.do("Neg", far))))
     return graph.do("Mul", graph.do("Where", same, together, apart), length**2)
 
 
-def _damped(graph: Graph, u: str) -> str:
+def _damp(graph: Graph, u: str) -> str:
     """h(u) = exp(-u) - 1 + u, u >= 0; near zero by its series, which loses no digits."""
     small = graph.do("Min", u, 0.5)
     series = graph.constant([[1.0]])
@@ -304,7 +304,7 @@ LEAVES: dict[str, Callable[..., str]] = {
 # -------------------------------------------------------------------------------------------------- change surfaces
 
 
-def _gate(x: Pairs, node: LeafNode, parameters: Sequence[Array]) -> str:
+def _gate(x: RowPairs, node: LeafNode, parameters: Sequence[Array]) -> str:
     """s_i(x) s_i(x')."""
     assert node.surface is not None
     sides = ([side[d] for d in node.dims] for side in (x.left, x.right))
@@ -367,7 +367,7 @@ def _bumps(graph: Graph, surface: Surface, x: Sequence[str], parameters: Sequenc
     weights, centres, lengthscale = parameters[0], parameters[1].reshape(-1, len(x)), parameters[2]
     bumps = []
     for centre in centres:
-        away = Pairs(graph, list(x), [graph.constant(float(c)) for c in centre])
+        away = RowPairs(graph, list(x), [graph.constant(float(c)) for c in centre])
         bumps.append(graph.do("Exp", _se(away, range(len(x)), lengthscale)))
     return _features(graph, surface, weights, bumps)
 
@@ -388,7 +388,7 @@ FUNCTIONS: dict[str, Callable[..., list[str]]] = {"linear": _linear, "rks": _wav
 # -------------------------------------------------------------------------------------------------------- the kernel
 
 
-def write_program(x: Pairs, program: Program, values: Array) -> str:
+def write_program(x: RowPairs, program: Program, values: Array) -> str:
     """Write a program for some pairs; the name of what it comes to."""
     wide, graph = program.widen(values), x.graph
     found: list[str] = []
@@ -406,7 +406,7 @@ def write_program(x: Pairs, program: Program, values: Array) -> str:
     return found[-1]
 
 
-def _write_leaf(x: Pairs, node: LeafNode, values: Array) -> str:
+def _write_leaf(x: RowPairs, node: LeafNode, values: Array) -> str:
     parameters = [values[start : start + size] for start, size in zip(node.offsets, node.sizes, strict=True)]
     if node.surface is not None:
         return _gate(x, node, parameters)
@@ -434,8 +434,8 @@ def _write_member(graph: Graph, rows: list[str], alone: Alone, share: str) -> Mo
     seen = [graph.constant(column[None, :]) for column in alone.X.T]
     nothing = graph.do("Mul", rows[0], 0.0)
     plane = graph.do("Add", nothing, np.zeros((1, len(alone.y))))  # (n, N), whatever the kernel looks at
-    cross = graph.do("Add", write_program(Pairs(graph, rows, seen), program, values), plane)
-    prior = graph.do("Add", write_program(Pairs(graph, rows, rows), program, values), nothing)
+    cross = graph.do("Add", write_program(RowPairs(graph, rows, seen), program, values), plane)
+    prior = graph.do("Add", write_program(RowPairs(graph, rows, rows), program, values), nothing)
     mean = graph.do("Add", graph.do("MatMul", cross, solved.alpha[:, None]), alone.level)
     half = graph.do("MatMul", cross, _invert(solved.factor).T)
     explained = graph.do("ReduceSum", graph.do("Mul", half, half), graph.whole([1]), keepdims=1)

@@ -137,10 +137,10 @@ def to_sklearn_kernel(expression: Expression, columns: int) -> Any:
     seen = expression.columns
     if seen and seen != tuple(range(columns)):
         stock = OnColumns(stock, list(seen))
-    return _scaled(expression, stock)
+    return _scale_stock(expression, stock)
 
 
-def _scaled(leaf: Base, stock: Any) -> Any:
+def _scale_stock(leaf: Base, stock: Any) -> Any:
     """The variance times the stock kernel; the constant kernel is its variance alone."""
     variance = float(leaf.parameters[0].values[0])  # type: ignore[index]
     constant = ConstantKernel(variance, _bounds(leaf, "variance"))

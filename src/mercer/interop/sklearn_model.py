@@ -111,7 +111,7 @@ def make_sklearn(exported: Exported) -> LevelRegressor:
     """Return the first member as a fitted regressor."""
     alone = exported.members[0]
     columns = exported.columns
-    model = LevelRegressor(make_kernel(exported), alpha=alone.jitter, columns=columns if columns.named else None)
+    model = LevelRegressor(make_kernel(exported), alpha=alone.jitter, columns=columns if columns.has_names else None)
     model.kernel_ = clone(model.kernel)
     model.n_features_in_ = alone.X.shape[1]
     model.columns_ = columns

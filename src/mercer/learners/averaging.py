@@ -19,7 +19,7 @@ from scipy.special import gammaln, logsumexp
 from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
 from mercer.fitting.newton import descend
-from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
+from mercer.fitting.problem import Fit, FitOptions, Problem, prepare
 from mercer.fitting.starts import LearnedPrior
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import LOG_2_PI
@@ -43,25 +43,25 @@ SOME = 0.1  # of all weight by evidence, that kernels with a change need togethe
 WIDEST = 25.0  # bands five times as wide: more means that the kernel cannot forecast at all, and its weight says so
 
 
-def resume(
-    fit: Fit, data: Data, engine: Engine, iterations: int, priors: bool | LearnedPrior = False,
-    known_noise: bool = False, until: float | None = None,
-) -> tuple[Problem, Run]:  # fmt: skip
-    """Return the problem of fitting the kernel to other rows, and where the optimiser came from the old optimum."""
+def begin_again(
+    fit: Fit, data: Data, engine: Engine, priors: bool | LearnedPrior = False, known_noise: bool = False
+) -> tuple[Problem, Array]:
+    """Return the problem of fitting the kernel to other rows, and the old optimum as its start."""
     options = FitOptions(priors=priors, noise=fit.noise if known_noise else None)
     problem = prepare(fit.expression, data, engine, options)
-    return problem, descend(problem, [problem.point(fit.values, fit.likelihood)], iterations, until=until)[0]
+    return problem, problem.point(fit.values, fit.likelihood)
 
 
 def refit(fit: Fit, data: Data, engine: Engine, iterations: int) -> Fit:
     """Fit a finished kernel to other rows, from its optimum on, which is near the new one."""
     with one_thread():
-        problem, run = resume(fit, data, engine, iterations)
+        problem, start = begin_again(fit, data, engine)
+        (run,) = descend(problem, [start], iterations)
         return problem.conclude([run], run.point, fit.evaluations)
 
 
 @dataclass(frozen=True, eq=False)
-class Forecasts:
+class ForecastErrors:
     """Error and variance of one finalist at every row that some origin forecasts, and how far beyond that row is."""
 
     error: Array
@@ -96,7 +96,7 @@ class Forecasts:
     def _widen(self, widening: float) -> Array:
         return self.variance * (1.0 + (widening - 1.0) * self.beyond)
 
-    def widen(self) -> Forecasts:
+    def widen(self) -> ForecastErrors:
         """Return the forecasts with variances that own up to their errors."""
         return replace(self, variance=self._widen(self.widening))
 
@@ -118,7 +118,7 @@ def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -
 def forecast(
     fit: Fit, data: Data, engine: Engine, column: int, priors: bool | LearnedPrior = False, known_noise: bool = False,
     until: float | None = None,
-) -> Forecasts:  # fmt: skip
+) -> ForecastErrors:  # fmt: skip
     """Refit at every origin, with weak or learned priors if asked, and predict the stretch that follows.
 
     known_noise : the noise of the fit was given, and stays. until : when parameters stop to move, by `time.time()`.
@@ -129,7 +129,8 @@ def forecast(
             past, rows = data.take(before), data.X[after]
             ordered = rows[np.argsort(rows[:, column], kind="stable")]
             between = (ordered[1:] + ordered[:-1]) / 2.0
-            problem, run = resume(fit, past, engine, REFIT_ITERATIONS, priors, known_noise, until)
+            problem, start = begin_again(fit, past, engine, priors, known_noise)
+            (run,) = descend(problem, [start], REFIT_ITERATIONS, until=until)
             values, likelihood = problem.split(run.point)
             found = engine.posterior(problem.program, values, likelihood, past).predict(np.vstack([rows, between]))
             mean, variance = found.mean, found.variance + likelihood.noise
@@ -141,12 +142,12 @@ def forecast(
             along = past.X[:, column]
             beyond.append(share_beyond(data.X[after, column] - along.max(), float(np.ptp(along))))
     if not errors:
-        return Forecasts(np.empty(0), np.empty(0))
+        return ForecastErrors(np.empty(0), np.empty(0))
     foreknown = contains(fit.expression, Blend)
-    return Forecasts(np.concatenate(errors), np.concatenate(variances), np.concatenate(beyond), wild, foreknown)
+    return ForecastErrors(np.concatenate(errors), np.concatenate(variances), np.concatenate(beyond), wild, foreknown)
 
 
-def forecast_tails(forecasts: list[Forecasts], weights: Array) -> float:
+def forecast_tails(forecasts: list[ForecastErrors], weights: Array) -> float:
     """Return how heavy the tails of the errors of the weighed forecasts are (`inverse_freedom`).
 
     Some origins are foreseen well and others not at all: pooled, their errors are many small ones and a few large.
@@ -160,7 +161,7 @@ def forecast_tails(forecasts: list[Forecasts], weights: Array) -> float:
     return inverse_freedom(likelihood, clear=0.0)
 
 
-def leave_out(fit: Fit, data: Data, engine: Engine) -> Forecasts | None:
+def leave_out(fit: Fit, data: Data, engine: Engine) -> ForecastErrors | None:
     """Predict every row from the others; None where that cannot be computed."""
     try:
         with one_thread():
@@ -168,11 +169,11 @@ def leave_out(fit: Fit, data: Data, engine: Engine) -> Forecasts | None:
             left = posterior.leave_one_out()
     except NumericalError:
         return None
-    return Forecasts(data.y - left.mean, left.variance)
+    return ForecastErrors(data.y - left.mean, left.variance)
 
 
 def stack_weights(
-    forecasts: list[Forecasts], strength: float = STRENGTH, hopeless: float = HOPELESS, steps: int = 200
+    forecasts: list[ForecastErrors], strength: float = STRENGTH, hopeless: float = HOPELESS, steps: int = 200
 ) -> Array:
     """Return the weights of a mixture of the finalists that forecasts best: maximises sum_t log sum_i w_i p_i(y_t).
 
@@ -193,7 +194,7 @@ def stack_weights(
     return np.asarray(weights)
 
 
-def weigh(scores: Sequence[float], forecasts: list[Forecasts] | None, column: int | None) -> Weights:
+def weigh(scores: Sequence[float], forecasts: list[ForecastErrors] | None, column: int | None) -> Weights:
     """Return the weights of kernels: exp(-score / 2) within the data, by forecasts (if there are any) beyond it."""
     within = np.exp(-0.5 * (np.array(scores) - min(scores)))
     within = within / within.sum()
@@ -210,7 +211,7 @@ def weigh(scores: Sequence[float], forecasts: list[Forecasts] | None, column: in
 
 
 def weigh_forecasts(
-    within: Array, forecasts: list[Forecasts], column: int | None, trusted: Sequence[bool] | None = None
+    within: Array, forecasts: list[ForecastErrors], column: int | None, trusted: Sequence[bool] | None = None
 ) -> Weights:
     """Return the weights of kernels within the data and, by the forecasts of those that are trusted, beyond it."""
     widened, chosen = [f.widen() for f in forecasts], np.array(trusted or [True] * len(forecasts))

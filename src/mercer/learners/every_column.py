@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mercer.kernels.expression import Base, Expression, Parameter, build_base, sum_of
+from mercer.kernels.expression import Base, Expression, build_base, sum_of
 from mercer.kernels.leaf import REGISTRY
 from mercer.learners.racing import ALL_STARTS, Rung
 
@@ -65,17 +65,3 @@ def kernel_on_each_column(
 def find_on(kernel: Expression, columns: Sequence[int]) -> Base | None:
     """Return the base kernel of an expression that is on just these columns."""
     return next((leaf for leaf in kernel.leaves() if leaf.columns == tuple(columns)), None)
-
-
-def inherit(old: Base, new: Base) -> Base:
-    """Return the new base kernel with what it has in common with the old one.
-
-    Its variance, and a lengthscale of one kind.
-    """
-    units = {spec.name: spec.unit for spec in old.specs}
-    result = new
-    for spec in new.specs:
-        alike = spec.name == "variance" or (units.get(spec.name) == spec.unit and old.dims == new.dims)
-        if alike and spec.name in units:
-            result = result.with_parameter(Parameter(spec.name, old.parameter(spec.name).values))
-    return result

@@ -115,7 +115,7 @@ def is_one_number(slot: Slot) -> bool:
 
 
 @dataclass(frozen=True)
-class Season:
+class StepSeason:
     """What the step of a series is by its season ("month": twelve steps repeat), and the period."""
 
     kind: str
@@ -128,7 +128,7 @@ def is_series(column: Array) -> bool:
     return gap > 0 and len(np.unique(column)) == len(column) and shortest_period(column) < 3.5 * gap
 
 
-def find_season(column: Array, y: Array) -> Season | None:
+def find_season(column: Array, y: Array) -> StepSeason | None:
     """Return the season of an evenly spaced series, or None: what is left beside a moving average over it repeats.
 
     Of the seasons that there are (4, 7, 12, 24, 52 steps) it is the shortest whose mean pattern explains about as much
@@ -147,7 +147,7 @@ def find_season(column: Array, y: Array) -> Season | None:
             if chance < CHANCE:
                 clear[kind] = explained
     shortest = (kind for kind, explained in clear.items() if explained > max(clear.values()) - ALIKE)
-    return next((Season(kind, gap * SEASONS[kind]) for kind in shortest), None)
+    return next((StepSeason(kind, gap * SEASONS[kind]) for kind in shortest), None)
 
 
 def _explain_by_season(values: Array, steps: int) -> tuple[float, float]:
@@ -174,7 +174,7 @@ class Known:
     """Experience for the series at hand."""
 
     step: StepExperience
-    season: Season | None
+    season: StepSeason | None
     gap: float
     low: float
     span: float
@@ -252,7 +252,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class LearningPolicy:
+class FrequencyPolicy:
     """How frequencies become priors."""
 
     least: int = 4  # values of a number: of fewer there is no spread to speak of, and the weak prior stands
@@ -269,9 +269,9 @@ NORMAL = 1.4826  # standard deviations in a median distance from the median, of 
 KINDS = ("SE", "PER", "LIN", "RQ", "M12", "C")
 
 
-def learn_step(examples: Sequence[Example], policy: LearningPolicy | None = None) -> StepExperience:
+def learn_step(examples: Sequence[Example], policy: FrequencyPolicy | None = None) -> StepExperience:
     """Learn from kernels that searches found in series with the same kind of step."""
-    policy = policy or LearningPolicy()
+    policy = policy or FrequencyPolicy()
     values: dict[str, list[float]] = {"noise": [math.log(each.noise) for each in examples]}
     parts, sizes, joins, periods = Counter[str](), Counter[int](), np.zeros(3), list[bool]()
     for each in examples:
@@ -316,7 +316,7 @@ def _numbers_of(example: Example, keys: Sequence[str]) -> Iterator[tuple[str, fl
             yield key, math.log(value / example.gap if slot.spec.unit == "length" else value)
 
 
-def _describe(many: Sequence[float], policy: LearningPolicy) -> tuple[float, float]:
+def _describe(many: Sequence[float], policy: FrequencyPolicy) -> tuple[float, float]:
     middle = float(np.median(many))
     spread = NORMAL * float(np.median(np.abs(np.array(many) - middle)))
     return middle, float(np.clip(spread, policy.least_spread, policy.most_spread))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,7 +55,7 @@ def fit_to_all(
     """Fit the finalists to all rows, from where they are; each keeps the score that it was chosen by."""
     how = "its parameters were then fitted to all of them"
     try:
-        fits = for_each(ranked, trials, refit, data, engine, iterations)
+        fits = run_all(refit, [(c.full_fit, data, engine, iterations) for c in ranked], trials)
     except KeyboardInterrupt:
         trials.stopped = "request"
         how = "its parameters hardly moved then, because the fit to all of them was stopped"
@@ -72,9 +72,8 @@ def fit_to_all(
     return kept
 
 
-def for_each(ranked: list[Candidate], trials: Trials, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """Return function(fit, *arguments) of every finalist, on as many threads as the search has jobs."""
-    work = {i: (c.fit, *arguments) for i, c in enumerate(ranked)}
+def run_all(function: Callable[..., Any], work: Sequence[tuple[Any, ...]], trials: Trials) -> list[Any]:
+    """Return function(*arguments) of all the work in order, on as many threads as the search has jobs."""
     jobs = 1 if trials.stopped == "request" else trials.jobs
-    done = dict(run_parallel(function, work, jobs, prefer="threads"))
-    return [done[i] for i in range(len(ranked))]
+    done = dict(run_parallel(function, dict(enumerate(work)), jobs, prefer="threads"))
+    return [done[i] for i in range(len(work))]

@@ -27,7 +27,7 @@ from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.fitting.minimise import ONE_THREAD_BELOW, Clock, OutOfTimeError, Work
 from mercer.fitting.periods import find_step, in_turn, periods, seasons
-from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
+from mercer.fitting.problem import FAILED_VALUE, FitOptions
 from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data
 from mercer.kernels.algebra import canonical, canonical_structure, structure
@@ -35,29 +35,24 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, build_base, product_of
 from mercer.kernels.leaf import REGISTRY
 from mercer.kernels.parameters import layout
-from mercer.learners.averaging import Forecasts, forecast, weigh
+from mercer.learners.averaging import ForecastErrors, forecast, weigh
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, WholeData, read_time_budget
 from mercer.learners.criteria import BIC, criterion
-from mercer.learners.every_column import (
-    EveryColumnPolicy,
-    find_on,
-    inherit,
-    kernel_on_each_column,
-    kernels_on_every_column,
-)
+from mercer.learners.every_column import EveryColumnPolicy, find_on, kernel_on_each_column, kernels_on_every_column
 from mercer.learners.experience import read_priors, to_plain
-from mercer.learners.finalists import choose_finalists, find_carried, fit_to_all, for_each, leave_out_negligible
+from mercer.learners.finalists import choose_finalists, find_carried, fit_to_all, leave_out_negligible, run_all
 from mercer.learners.growth import (
     LEFT_BEHIND,
     Child,
     Entry,
     Grammar,
+    GrowthLine,
     Level,
-    Line,
     base_kernels,
     check_operators,
     children,
     has_periods,
+    inherit,
     jump_of_level,
     leave_behind,
     usual_kernels,
@@ -305,7 +300,7 @@ class Search:
         periodic = {b for b in all_bases if any(p.name == "period" for p in b.specs)}
         bases = [b for b in all_bases if b not in periodic or may_repeat(self.data.X[:, b.columns[0]])] or all_bases
         alone = [base for base in bases if not base.spec.coded]
-        several, line = Line(EVERY_COLUMN), Line()
+        several, line = GrowthLine(EVERY_COLUMN), GrowthLine()
         lines = [(line, bases)]
         with trials.stopping():
             self._keep_time()
@@ -314,7 +309,7 @@ class Search:
             most = self.settings.max_depth if self.settings.max_depth is not None else 1000
             begun = self._begin_with_sample(line) if self._begins_with_sample else -1
             if self.shown is not self.data:
-                self._begin_with_usual_parts(Line(USUAL_PARTS), bases, most)
+                self._begin_with_usual_parts(GrowthLine(USUAL_PARTS), bases, most)
             for depth in range(min(1, most), 1 + most):
                 if depth <= begun:
                     continue
@@ -349,7 +344,7 @@ class Search:
         many = self.data.count > self.racing.many_rows
         return series and many and self.settings.race and self.criterion.by_evidence and self.held_out is None
 
-    def _begin_with_sample(self, line: Line) -> int:
+    def _begin_with_sample(self, line: GrowthLine) -> int:
         """Search on a sample of the rows, then fit the best kernels to all of them; return how deep they are.
 
         A search on some hundred rows takes seconds, and finds what is strong: seasons, a trend. Periods are still
@@ -378,7 +373,7 @@ class Search:
             self._add(line, entries[place], reached, carried[place].depth, False, 0.0)
         return 0 if line.best is None else trials.candidates[line.best].depth
 
-    def _begin_with_usual_parts(self, line: Line, bases: Sequence[Base], most: int) -> None:
+    def _begin_with_usual_parts(self, line: GrowthLine, bases: Sequence[Base], most: int) -> None:
         """Fit what most series consist of, leave out what does not pay, and grow from there to the end.
 
         A line, a smooth curve, the seasons that all rows show and what is short-lived: a kernel that a search from base
@@ -408,7 +403,7 @@ class Search:
             if line.ended:
                 break
 
-    def _note_sampled(self, line: Line, first: Search) -> None:
+    def _note_sampled(self, line: GrowthLine, first: Search) -> None:
         """Write down what a search on a sample tried, as kernels left behind, with the scores they would come to."""
         for candidate in first.trials.candidates:
             evidence = candidate.log_evidence * self.rows / first.rows
@@ -416,7 +411,7 @@ class Search:
             line.members.add(self.trials.add(leave_behind(candidate, evidence, score), leads=False))
         self.numbers.update(first.numbers)
 
-    def _begin_with_every_column(self, line: Line) -> list[Base]:
+    def _begin_with_every_column(self, line: GrowthLine) -> list[Base]:
         """Fit kernels on all columns at once: the first alone, and from its lengthscales the others; return them.
 
         Then columns that do not matter are left out of the best, as long as that pays.
@@ -460,7 +455,7 @@ class Search:
                 parts += [build_base("LIN", column), build_base("SE", column), *waves]
         return [part for part in parts if part.symbol in self.settings.bases]
 
-    def _grow(self, line: Line, depth: int, bases: Sequence[Base]) -> None:
+    def _grow(self, line: GrowthLine, depth: int, bases: Sequence[Base]) -> None:
         """Take one step from the best kernel of a line; where none is better, the line has ended."""
         before = line.best
         if before is None:
@@ -473,11 +468,11 @@ class Search:
             line.ended = not self.trials.candidates[line.best].score < score
 
     @staticmethod
-    def _stage(line: Line, depth: int) -> int:
+    def _stage(line: GrowthLine, depth: int) -> int:
         """Return under which the journal keeps a level; a line on every column has a few before it grows."""
         return depth if line.first == 0 else line.first + STAGES_BEFORE_GROWTH + depth
 
-    def _note_end(self, line: Line, count: int) -> None:
+    def _note_end(self, line: GrowthLine, count: int) -> None:
         """Say that the search was stopped, and how little there is to choose from where that is so."""
         trials = self.trials
         fitted = line.members.intersection(trials.find_finished())
@@ -495,7 +490,7 @@ class Search:
 
     # --------------------------------------------------------------------------------------------------- what to try
 
-    def _children(self, line: Line, depth: int, bases: Sequence[Base]) -> list[tuple[Child, int | None]]:
+    def _children(self, line: GrowthLine, depth: int, bases: Sequence[Base]) -> list[tuple[Child, int | None]]:
         """Return everything one step away from the best kernel of a line that was not fitted to the end yet."""
         parents = self._parents(line, depth)
         self.grown.update(parents)
@@ -511,7 +506,7 @@ class Search:
             return sorted(new.values(), key=lambda entry: -known.step.log_frequency(entry[0].expression))
         return list(new.values())
 
-    def _parents(self, line: Line, depth: int) -> list[int]:
+    def _parents(self, line: GrowthLine, depth: int) -> list[int]:
         """Return what to grow from: the best, and in a search by intervals what may be better than the best.
 
         The first step starts from several base kernels: the best of them alone is often one that stands in for two.
@@ -591,7 +586,7 @@ class Search:
 
     # ------------------------------------------------------------------------------------------------------ one level
 
-    def race(self, line: Line, depth: int, stage: int, level: Level, rungs: Sequence[Rung] = ()) -> None:
+    def race(self, line: GrowthLine, depth: int, stage: int, level: Level, rungs: Sequence[Rung] = ()) -> None:
         """Race candidates, each with the number of its parent; those that ran to the end compete for the best.
 
         `stage` tells the levels of one search apart in its journal; `rungs`: others than those for its size.
@@ -647,7 +642,7 @@ class Search:
         return self.racing.steps_ahead * 2.0 * attempt.hope * self.rows / attempt.runs[0].rows
 
     def _race_by_intervals(
-        self, whole: WholeData, line: Line, depth: int, stage: int, entries: Sequence[Entry], race: bool
+        self, whole: WholeData, line: GrowthLine, depth: int, stage: int, entries: Sequence[Entry], race: bool
     ) -> None:
         """Let intervals on all rows tell who could win, against the best so far, known as closely as can be."""
         policy = self.context.policy(IntervalPolicy)
@@ -705,7 +700,7 @@ class Search:
             return self.policy.improvement
         return max(self.policy.improvement, self.policy.for_luck * math.log(candidates))
 
-    def _add(self, line: Line, entry: Entry, attempt: Attempt, depth: int, running: bool, needed: float) -> int:
+    def _add(self, line: GrowthLine, entry: Entry, attempt: Attempt, depth: int, running: bool, needed: float) -> int:
         """Write a candidate down and return its number; of one tried before, the better fit in its old place."""
         trials, fit, task = self.trials, attempt.fit, entry.task
         if fit is None:
@@ -757,7 +752,7 @@ class Search:
             )
         if self.held_out is not None:
             ranked = fit_to_all(ranked, trials, data, self.engine, settings.max_iterations, self.held_out.count)
-        forecasts: list[Forecasts] | None = None
+        forecasts: list[ForecastErrors] | None = None
         if column is not None and (settings.average or forward):
             try:
                 ranked, forecasts = self._forecast(ranked, column)
@@ -778,24 +773,17 @@ class Search:
         fits = [c.fit for c in (ranked if settings.average else ranked[:1]) if c.fit is not None]
         return trials.conclude(fits[0], fits, weights, settled=forward or self.criterion is not BIC)
 
-    def _forecast(self, ranked: list[Candidate], column: int) -> tuple[list[Candidate], list[Forecasts] | None]:
+    def _forecast(self, ranked: list[Candidate], column: int) -> tuple[list[Candidate], list[ForecastErrors] | None]:
         """Forecast with the finalists: with all, or with as many of the best as there is time for."""
-        trials = self.trials
-        clock, found, longest = replace(trials.clock, reserve=self.kept), list[Forecasts](), 0.0
-        if clock.budget is None:
-            return ranked, self._forecast_some(ranked, column, None)
-        size = effective_n_jobs(trials.jobs)
-        while len(found) < len(ranked) and (clock.seconds_left or 0.0) > longest:
-            some, started = ranked[len(found) : len(found) + size], clock.seconds
-            found += self._forecast_some(some, column, clock.until)
+        trials, found, longest = self.trials, list[ForecastErrors](), 0.0
+        clock = replace(trials.clock, reserve=self.kept)
+        size = len(ranked) if clock.budget is None else effective_n_jobs(trials.jobs)
+        while len(found) < len(ranked) and (clock.seconds_left is None or clock.seconds_left > longest):
+            some, started = [c.full_fit for c in ranked[len(found) : len(found) + size]], clock.seconds
+            how = [(self.judge.priors_of(fit.expression), False, clock.until) for fit in some]
+            work = [(fit, self.context.data, self.engine, column, *each) for fit, each in zip(some, how, strict=True)]
+            found += run_all(forecast, work, trials)
             longest = clock.seconds - started
         if not found and len(ranked) > 1:
             trials.notes.append("there was no time for forecasts of the finalists: the kernels are weighed without")
         return (ranked[: len(found)], found) if found else (ranked, None)
-
-    def _forecast_some(self, some: list[Candidate], column: int, until: float | None) -> list[Forecasts]:
-        def look_ahead(fit: Fit) -> Forecasts:
-            held = self.judge.priors_of(fit.expression)
-            return forecast(fit, self.context.data, self.engine, column, held, False, until)
-
-        return for_each(some, self.trials, look_ahead)

@@ -21,10 +21,19 @@ from typing import Literal, NamedTuple
 from mercer.errors import InputError, KernelError
 from mercer.kernels.algebra import canonical, canonical_structure, size, subexpressions, substitute
 from mercer.kernels.blend import Blend, blend
-from mercer.kernels.expression import Base, Expression, Product, Sum, build_base, contains, product_of, sum_of
+from mercer.kernels.expression import (
+    Base,
+    Expression,
+    Parameter,
+    Product,
+    Sum,
+    build_base,
+    contains,
+    product_of,
+    sum_of,
+)
 from mercer.kernels.leaf import REGISTRY
 from mercer.learners.contract import Candidate, Step
-from mercer.learners.every_column import inherit
 from mercer.learners.racing import Task
 
 Grammar = Literal["full", "cks"]
@@ -57,7 +66,7 @@ Level = Sequence[tuple[Child, int | None]]  # kernels, each with the number of i
 
 
 @dataclass
-class Line:
+class GrowthLine:
     """A line of growth: its best kernel so far, and the numbers of all its candidates.
 
     `first` is added to the stages of its levels, which tell the attempts of a search apart in its journal.
@@ -209,6 +218,20 @@ def _steps(
                 yield substitute(parent, path, blend([part, base], "CW", on=on)), Step("window", base)
             if "r" in operators and isinstance(part, Base) and (part.symbol, part.dims) != (base.symbol, base.dims):
                 yield substitute(parent, path, inherit(part, base)), Step("replace", part, base)
+
+
+def inherit(old: Base, new: Base) -> Base:
+    """Return the new base kernel with what it has in common with the old one.
+
+    Its variance, and a lengthscale of one kind.
+    """
+    units = {spec.name: spec.unit for spec in old.specs}
+    result = new
+    for spec in new.specs:
+        alike = spec.name == "variance" or (units.get(spec.name) == spec.unit and old.dims == new.dims)
+        if alike and spec.name in units:
+            result = result.with_parameter(Parameter(spec.name, old.parameter(spec.name).values))
+    return result
 
 
 def _is_inside_jump(parent: Expression, path: Sequence[int]) -> bool:

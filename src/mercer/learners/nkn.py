@@ -32,7 +32,7 @@ from mercer.kernels.layers import Exponential, Linear, Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import Units, bind, to_scaled_units, values_of, with_values
 from mercer.kernels.text import parse_primitives
-from mercer.learners.averaging import Forecasts, forecast, leave_out, stack_weights, weigh_forecasts
+from mercer.learners.averaging import ForecastErrors, forecast, leave_out, stack_weights, weigh_forecasts
 from mercer.learners.contract import (
     Candidate,
     Context,
@@ -389,7 +389,7 @@ class Training:
         """
         trials, task, columns = self.trials, self.task, self.context.columns
         jobs = 1 if trials.stopped else trials.jobs  # Ctrl-C ends the workers of a terminal as well
-        found: dict[int, Forecasts | None] = {}
+        found: dict[int, ForecastErrors | None] = {}
         with trials.stopping():
             found = dict(run_parallel(leave_out, {i: (f, self.data, task.engine) for i, f in enumerate(ranked)}, jobs))
         if not found:
@@ -405,7 +405,7 @@ class Training:
         if len(columns) > 1 or self.data.count < self.policy.forecast_rows or is_past(trials.clock.until):
             return fits, everywhere
         rest = (self.data, task.engine, columns[0], task.priors, task.noise is not None)
-        ahead: dict[int, Forecasts] = {}
+        ahead: dict[int, ForecastErrors] = {}
         with trials.stopping():
             ahead = dict(run_parallel(forecast, {i: (fit, *rest) for i, fit in enumerate(fits)}, jobs))
         if not ahead:

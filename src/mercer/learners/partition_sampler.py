@@ -242,7 +242,7 @@ class Scored:
         return float(logsumexp([fit.score for fit in self.fits]))
 
     @property
-    def failed(self) -> bool:
+    def all_failed(self) -> bool:
         """Whether no fit succeeded."""
         return self.best.score <= -FAILED_VALUE
 
@@ -326,7 +326,7 @@ class Sampling:
                         self.visits[groups] += 1
                     trials.tell(step, settings.steps, best=self._candidate(self._best()))
                     trials.clock.check()
-        if all(each.failed for each in self.known.values()):
+        if all(each.all_failed for each in self.known.values()):
             raise trials.failure("no partition of the inputs could be fitted")
         with trials.stopping():
             self._refine()
@@ -468,7 +468,7 @@ class Sampling:
         scored = self.known[groups]
         best = scored.best
         status, message = ("scored", "fitted to be scored") if fit is None else (fit.status, fit.message)
-        if scored.failed:
+        if scored.all_failed:
             status, message = "failed", "no fit succeeded"
         return Candidate(
             expression=to_data_units(best.expression, self.units) if fit is None else fit.expression,
@@ -477,7 +477,7 @@ class Sampling:
             parent=None,
             log_evidence=best.score - best.problem.log_prior(best.point)[0],
             parameters=len(best.point) - (self.context.noise is not None),
-            score=math.inf if scored.failed else -2.0 * scored.score,
+            score=math.inf if scored.all_failed else -2.0 * scored.score,
             status=status,
             message=message,
             seconds=scored.seconds,

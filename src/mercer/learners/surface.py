@@ -121,7 +121,8 @@ class ChangeSurface(Learner):
         likelihood alone. `paper(kernel="SM4")`: spectral mixtures take the place of the RBF kernels afterwards.
 
         Different from the paper on purpose: columns and target are standardised; one regime is fitted too, to compare
-        with. The supplement gives no values of g, h and m: 10, 10 and 10 features.
+        with, and a regime that holds at too few rows is taken out. The supplement gives no values of g, h and m: 10,
+        10 and 10 features.
         """
         policy = SurfacePolicy(
             some_rows=None, finalists=1, linear_starts=0, level_starts=0, parts=False, priors=False,

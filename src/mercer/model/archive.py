@@ -550,7 +550,7 @@ def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
     columns, units = _read_columns(document, rows.shape[1]), _read_units(document["units"], rows.shape[1])
     labels, name = target.astype(np.intp), _text_or_none(document.get("target"))
     training = LabelledRows(rows, labels, classes, units, columns, name)
-    _check_units(training.scaled)
+    _check_units(training.scaled_rows)
     kernel = bind(from_json(document["kernel"]), rows.shape[1])
     scaled_kernel = to_scaled_units(kernel, units)
     cost, nu = _finite(document["C"]), None if document["nu"] is None else _finite(document["nu"])

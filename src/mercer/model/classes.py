@@ -25,7 +25,7 @@ from mercer.learners.margin import (
     make_folds,
     repair_spectrum,
 )
-from mercer.model.fitted import Columns, refuse_undefined, unchecked
+from mercer.model.fitted import Columns, let_overflow, refuse_undefined
 
 NEGATIVE = 1e-8  # of the largest entry: an eigenvalue below minus this is one below zero
 
@@ -46,7 +46,7 @@ class LabelledRows:
         return np.asarray((X - np.array(self.units.shift)) / np.array(self.units.scale))
 
     @property
-    def scaled(self) -> Array:
+    def scaled_rows(self) -> Array:
         """The rows in scaled units."""
         return self.scale(self.X)
 
@@ -92,8 +92,8 @@ class FittedClasses:
         found = X
         if self.scaled_kernel is not None:
             program, values = compile_program(self.scaled_kernel), values_of(self.scaled_kernel)
-            with unchecked():
-                found = fused.cross(program, values, self.training.scale(X), self.training.scaled)
+            with let_overflow():
+                found = fused.cross(program, values, self.training.scale(X), self.training.scaled_rows)
             refuse_undefined(X, self.training.X, self.columns.names, found)
         return found if self.clip is None else found @ self.clip
 
@@ -122,7 +122,7 @@ def gram_of(
         gram = training.X
         definite = float(np.linalg.eigvalsh(gram)[0]) >= -NEGATIVE * float(np.abs(gram).max() or 1.0)
     else:
-        gram = fused.gram(compile_program(kernel), values_of(kernel), training.scaled)
+        gram = fused.gram(compile_program(kernel), values_of(kernel), training.scaled_rows)
         definite = is_definite(kernel)
     return (gram, None) if definite else repair_spectrum(gram, spectrum)
 

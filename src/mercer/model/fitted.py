@@ -116,7 +116,7 @@ class Columns:
     learned: Encoding | None = None  # where there are dates or categories
 
     @property
-    def named(self) -> bool:
+    def has_names(self) -> bool:
         """Whether the columns have names of their own."""
         return self.learned is not None or self.features is not None
 
@@ -142,7 +142,7 @@ class Columns:
 
     def encode(self, table: Any) -> Array:
         """Return a table like the one that was learned from, its columns found by name, or a matrix as a matrix."""
-        if self.named and hasattr(table, "columns"):
+        if self.has_names and hasattr(table, "columns"):
             return np.ascontiguousarray(self.encoding.apply(table))
         return np.asarray(table, dtype=np.float64)
 
@@ -184,7 +184,7 @@ class TrainingRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class MixtureMember:
     """One kernel of a mixture with its noise variance and posterior (scaled units), and its two weights."""
 
     kernel: Expression
@@ -196,10 +196,10 @@ class Member:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class KernelMixture:
     """Members, the first of which is the one explained; `column` is the one along which there is a beyond."""
 
-    members: tuple[Member, ...]
+    members: tuple[MixtureMember, ...]
     column: int | None
     ends: tuple[float, float]  # of the training rows along that column
     tails_beyond: float = 0.0  # of errors there: one over the degrees of freedom of Student's t; 0: Gaussian
@@ -356,7 +356,7 @@ class Fitted:
     choice: Choice  # of the engine, with its reason
     kernel: Expression  # the one explained
     noise: float
-    mixture: Mixture
+    mixture: KernelMixture
     scores: FitScores
     status: str
     message: str
@@ -378,7 +378,7 @@ class Fitted:
         return self.training.units
 
     @property
-    def explained(self) -> Member:
+    def winner(self) -> MixtureMember:
         """The member of the mixture that is explained: the winner."""
         return self.mixture.members[0]
 
@@ -386,14 +386,14 @@ class Fitted:
 
     def predict(self, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
         """Return the mean and the standard deviation of y (without noise: of the function) at each row."""
-        with unchecked():
+        with let_overflow():
             mean, std = self._in_data_units(self.mixture.predict(self.training.scale(X), include_noise))
         refuse_undefined(X, self.training.X, self.columns.names, mean, std)
         return mean, std
 
     def predict_joint(self, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
         """Return the mean and the covariance of all rows."""
-        with unchecked():
+        with let_overflow():
             mean, covariance = self.mixture.predict_joint(self.training.scale(X), include_noise)
             mean, covariance = self.training.level + self.units.y_scale * mean, self.units.y_scale**2 * covariance
         refuse_undefined(X, self.training.X, self.columns.names, mean, np.diagonal(covariance))
@@ -413,16 +413,16 @@ class Fitted:
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Return the mean and the standard deviation of every training target given all the others."""
-        return self._in_data_units(self.explained.posterior.leave_one_out())
+        return self._in_data_units(self.winner.posterior.leave_one_out())
 
     def decompose(self, X: Array | None = None) -> list[Component]:
         """Return the posterior of every summand of the explained kernel at the rows, then the constant level."""
         rows, scale = self.training.data.X if X is None else self.training.scale(X), self.units.y_scale
-        posterior = self.explained.posterior
+        posterior = self.winner.posterior
         if X is not None:
             self.predict(X)  # refuses rows for which there is nothing to take apart
         parts: list[Component] = []
-        for term in described_components(self.explained.kernel):
+        for term in described_components(self.winner.kernel):
             part = posterior.predict_part(compile_program(term), values_of(term), rows)
             parts.append(Component(to_data_units(term, self.units), scale * part.mean, scale * np.sqrt(part.variance)))
         mean, std = self._in_data_units(posterior.level)
@@ -444,7 +444,7 @@ class Fitted:
             )
         if not is_sparse(engine):
             return own, own
-        kernel, noise, data = self.explained.kernel, self.explained.noise, self.training.data
+        kernel, noise, data = self.winner.kernel, self.winner.noise, self.training.data
         program, values, shift = compile_program(kernel), values_of(kernel), self.training.log_scale
 
         def find(there: VFE) -> Interval:
@@ -456,7 +456,7 @@ class Fitted:
 
     def as_fit(self) -> Fit:
         """Return the explained kernel as a fit in scaled units, to go on from."""
-        member, scores, shift = self.explained, self.scores, self.training.log_scale
+        member, scores, shift = self.winner, self.scores, self.training.log_scale
         return Fit(
             expression=member.kernel, noise=member.noise, log_evidence=scores.log_evidence + shift,
             leave_one_out=scores.leave_one_out + shift, parameters=scores.parameters,
@@ -465,7 +465,7 @@ class Fitted:
         )  # fmt: skip
 
 
-def unchecked() -> np.errstate:
+def let_overflow() -> np.errstate:
     """Let a computation overflow without a warning; what comes of it is checked."""
     return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
@@ -477,7 +477,7 @@ def refuse_undefined(X: Array, known: Array, names: Sequence[str], *found: Array
         return
     row = int(np.flatnonzero(undefined)[0])
     low, high = known.min(axis=0), known.max(axis=0)
-    with unchecked():
+    with let_overflow():
         away = np.maximum(low - X[row], X[row] - high) / np.where(high > low, high - low, 1.0)
     column = int(np.argmax(away))
     raise InputError(
@@ -518,17 +518,17 @@ def posteriors(
 
 def make_mixture(
     kernels: Sequence[tuple[Expression, float]], weights: Weights, data: Data, known: Sequence[Posterior]
-) -> Mixture:
+) -> KernelMixture:
     """Return the average of kernels (scaled units, each with its noise) of which the first is the one explained."""
     members = tuple(
-        Member(kernel, noise, within, beyond, widening, posterior)
+        MixtureMember(kernel, noise, within, beyond, widening, posterior)
         for (kernel, noise), within, beyond, widening, posterior in zip(
             kernels, weights.within, weights.beyond, weights.widening, known, strict=True
         )
     )
     along = data.X[:, weights.column or 0]
     seen = data.y if data.source is None else np.empty(0)
-    return Mixture(members, weights.column, (float(along.min()), float(along.max())), weights.tails, seen)
+    return KernelMixture(members, weights.column, (float(along.min()), float(along.max())), weights.tails, seen)
 
 
 def candidate_in_data_units(candidate: Candidate, units: Units, rows: int) -> Candidate:

@@ -21,7 +21,7 @@ from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Units, values_of
-from mercer.model.fitted import unchecked
+from mercer.model.fitted import let_overflow
 
 if TYPE_CHECKING:
     from mercer.inference.grid_product import GridPosterior  # it loads PyTorch
@@ -100,18 +100,18 @@ class FittedGrid:
 
     def predict(self, coordinates: Sequence[Array]) -> Array:
         """Return the mean at all pairs of coordinates."""
-        with unchecked():
+        with let_overflow():
             mean = self.scale.values(self.posterior.mean_on(self.scale.axes(coordinates)))
-        return self._defined(mean, coordinates)
+        return self._check_defined(mean, coordinates)
 
     def spread(self, coordinates: Sequence[Array], include_noise: bool) -> Array:
         """Return the standard deviation there."""
-        with unchecked():
+        with let_overflow():
             variance = self.posterior.variance_on(self.scale.axes(coordinates))
             std = self._std(variance, include_noise, self.scale.units.y_scale)
-        return self._defined(std, coordinates)
+        return self._check_defined(std, coordinates)
 
-    def _defined(self, found: Array, coordinates: Sequence[Array]) -> Array:
+    def _check_defined(self, found: Array, coordinates: Sequence[Array]) -> Array:
         """Return what was found, refusing coordinates that lie so far from the grid that it is no number."""
         undefined = ~np.isfinite(found)
         if undefined.any():
@@ -130,7 +130,7 @@ class FittedGrid:
             units = replace(scale.units, y_scale=float(grid.seen.std()))
             scale = GridScale(units, float(grid.seen.mean()))
             posterior = condition(self.choice.engine, self.scaled_kernel, self.scaled_noise, scale.data(grid))
-        with unchecked():
+        with let_overflow():
             return self._fill(grid, scale, posterior, with_spread, include_noise)
 
     def _fill(
@@ -150,7 +150,7 @@ class FittedGrid:
             variance = posterior.variance_on(inside)
         if with_spread:
             std[missing] = self._std(variance[missing], include_noise, scale.units.y_scale)
-        return self._defined(filled, grid.coordinates), self._defined(std, grid.coordinates)
+        return self._check_defined(filled, grid.coordinates), self._check_defined(std, grid.coordinates)
 
     def _std(self, variance: Array, include_noise: bool, y_scale: float) -> Array:
         return np.asarray(y_scale * np.sqrt(variance + (self.scaled_noise if include_noise else 0.0)))

@@ -29,7 +29,7 @@ class Acquisition(ABC):
 
     def propose(self, task: ProposalTask) -> Proposal:
         """Return the next row to try: what this way finds, or, where that has been tried, one that is new."""
-        with one_thread(when=len(task.tried) < ONE_THREAD_BELOW):
+        with one_thread(when=len(task.tried_rows) < ONE_THREAD_BELOW):
             found = self.look(task)
             return found if task.is_new(found.row) else _choose_new(task, found.row)
 
@@ -61,7 +61,7 @@ class Thompson(Acquisition):
 
 
 @dataclass(frozen=True)
-class Bound(Acquisition):
+class LowerBound(Acquisition):
     """The least m - beta s, beta drawn anew for every trial.
 
     From an exponential: mostly small, sometimes large (a randomised bound; Berk et al. 2020). Next to a row that is
@@ -94,7 +94,7 @@ class Automatic(Acquisition):
         why = find_obstacle(task)
         if why is not None:
             return Improvement(why).look(task)
-        first, further = Bound().look_by_group(task)
+        first, further = LowerBound().look_by_group(task)
         if further is not None:
             return task.expect(further, "bounds by group", "groups are small")
         # Nothing is uncertain: half of the trials gain digits, the others find out whether the surrogate is right.
@@ -107,7 +107,7 @@ ACQUISITIONS: dict[str, Acquisition] = {
     "auto": Automatic(),
     "improvement": Improvement(),
     "thompson": Thompson(),
-    "bound": Bound(),
+    "bound": LowerBound(),
 }
 
 

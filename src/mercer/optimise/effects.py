@@ -12,7 +12,7 @@ from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
 from mercer.optimise.models import Belief
 from mercer.optimise.space import Space
-from mercer.optimise.surrogate import FunctionModel, Part, choose_rows
+from mercer.optimise.surrogate import FunctionModel, SurrogatePart, choose_rows
 
 MOST_TRIALS = 400  # that the parts are looked at with: the best half, and others at random
 ROWS, SAMPLES = 100, 200
@@ -20,7 +20,7 @@ WITHIN = (2.5, 97.5)  # per cent
 
 
 @dataclass(frozen=True)
-class Share:
+class VarianceShare:
     """A share of the variance of the function over its whole space, and the interval that holds it with 95 %."""
 
     mean: float
@@ -32,8 +32,8 @@ class Share:
 class Shares:
     """How much each part makes up, and how much would vary with each input alone, the others held (total effect)."""
 
-    parts: tuple[Share, ...]
-    inputs: dict[int, Share]
+    parts: tuple[VarianceShare, ...]
+    inputs: dict[int, VarianceShare]
 
 
 def look_closely(model: Belief, X: Array, y: Array) -> FunctionModel:
@@ -57,7 +57,7 @@ def is_beyond_noise(surrogate: FunctionModel) -> bool:
     return bool(found.value - noise_alone > 0.5 * len(surrogate.inputs) * math.log(data.count))
 
 
-def predict_jointly(surrogate: FunctionModel, part: Part, rows: Array) -> tuple[Array, Array]:
+def predict_jointly(surrogate: FunctionModel, part: SurrogatePart, rows: Array) -> tuple[Array, Array]:
     """Return mean and covariance of one part at rows: k* a and k** - k* A^-1 k*' + v (k* s)(k* s)', of the level."""
     mean, covariance, pull = surrogate.posterior.project(rows, (part.program, part.values), joint=True)
     return mean, covariance + surrogate.posterior.fitted_level.variance * np.outer(pull, pull)
@@ -83,14 +83,14 @@ def measure_shares(surrogate: FunctionModel, space: Space) -> Shares:
     total = np.sum(whole, axis=0) if whole else np.ones(SAMPLES)
     total = np.maximum(total, np.finfo(float).tiny)
     found = {i: _summarise(single[i] / total) for i in single}
-    nothing = Share(0.0, 0.0, 0.0)
+    nothing = VarianceShare(0.0, 0.0, 0.0)
     return Shares(
         tuple(_summarise(variance / total) for variance in whole),
         {i: found.get(i, nothing) for i in range(len(space.names))},
     )
 
 
-def _draw(surrogate: FunctionModel, part: Part, rows: Array, rng: np.random.Generator) -> Array:
+def _draw(surrogate: FunctionModel, part: SurrogatePart, rows: Array, rng: np.random.Generator) -> Array:
     mean, covariance = predict_jointly(surrogate, part, rows)
     factor = factorise(covariance.copy, 1e-8)
     if isinstance(factor, Failure):
@@ -98,6 +98,6 @@ def _draw(surrogate: FunctionModel, part: Part, rows: Array, rng: np.random.Gene
     return np.asarray(mean[:, None] + factor.multiply(rng.standard_normal((len(rows), SAMPLES))))
 
 
-def _summarise(shares: Array) -> Share:
+def _summarise(shares: Array) -> VarianceShare:
     low, high = np.percentile(shares, WITHIN)
-    return Share(min(1.0, float(shares.mean())), min(1.0, float(low)), min(1.0, float(high)))
+    return VarianceShare(min(1.0, float(shares.mean())), min(1.0, float(low)), min(1.0, float(high)))

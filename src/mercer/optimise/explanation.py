@@ -15,7 +15,7 @@ import numpy as np
 from mercer.kernels.domains import Array
 from mercer.learners.partition import Groups, sort_groups
 from mercer.optimise import words
-from mercer.optimise.effects import Share, is_beyond_noise, look_closely, measure_shares
+from mercer.optimise.effects import VarianceShare, is_beyond_noise, look_closely, measure_shares
 from mercer.optimise.models import Belief, Scale, measure_spread
 from mercer.optimise.space import Category, Space
 from mercer.optimise.surrogate import FunctionModel
@@ -91,7 +91,7 @@ class PartFact:
     """An additive part of the model that predicts."""
 
     inputs: tuple[str, ...]
-    share: Share
+    share: VarianceShare
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class InputFact:
     """How much the function varies with one input."""
 
     name: str
-    share: Share
+    share: VarianceShare
     hardly_matters: bool
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from mercer.kernels.domains import Array
 from mercer.optimise.models import Belief
 from mercer.optimise.space import Space, find_best
-from mercer.optimise.surrogate import FunctionModel, Part, choose_rows
+from mercer.optimise.surrogate import FunctionModel, SurrogatePart, choose_rows
 
 TRIALS = 100  # that the gain is expected of
 FEWEST = 10  # trials that hindsight needs
@@ -76,7 +76,9 @@ def see_gain(model: Belief, space: Space, X: Array, y: Array, rng: np.random.Gen
     return max(0.0, float(np.mean(model.target.backward(np.array(value)) - reached)))
 
 
-def _candidates(space: Space, part: Part | None, X: Array, y: Array, best: Array, rng: np.random.Generator) -> Array:
+def _candidates(
+    space: Space, part: SurrogatePart | None, X: Array, y: Array, best: Array, rng: np.random.Generator
+) -> Array:
     """Return rows that differ from the best one in the inputs of a part, or in all; the best one comes first."""
     drawn = space.sample(POINTS, rng)
     near = X[np.argsort(y)[:10]]
@@ -89,7 +91,7 @@ def _candidates(space: Space, part: Part | None, X: Array, y: Array, best: Array
     return np.asarray(rows)
 
 
-def _sample_gain(surrogate: FunctionModel, part: Part | None, rows: Array, rng: np.random.Generator) -> Array:
+def _sample_gain(surrogate: FunctionModel, part: SurrogatePart | None, rows: Array, rng: np.random.Generator) -> Array:
     """Draw f, or its part f_g, at rows given the trials; return f(first) - min f of every draw."""
     drawn = surrogate.sample(rows, SAMPLES, rng, part)
     return np.zeros(SAMPLES) if drawn is None else np.asarray(drawn[0] - drawn.min(axis=0))

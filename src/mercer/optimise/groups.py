@@ -13,14 +13,14 @@ import numpy as np
 
 from mercer.kernels.domains import Array
 from mercer.optimise.proposal import AcquisitionPolicy, ProposalTask
-from mercer.optimise.surrogate import Part
+from mercer.optimise.surrogate import SurrogatePart
 
 
 @dataclass(frozen=True, eq=False)
 class GroupScan:
     """Places of one group with the mean and the spread of its part there: where the search for any bound begins."""
 
-    part: Part
+    part: SurrogatePart
     places: Array
     mean: Array
     spread: Array
@@ -28,7 +28,7 @@ class GroupScan:
     rounds: int  # of such steps; none where these are all places
 
 
-def scan_group(task: ProposalTask, part: Part) -> GroupScan:
+def scan_group(task: ProposalTask, part: SurrogatePart) -> GroupScan:
     """Look at all levels of a group, at a grid, or at random places; and at those of the best trials."""
     policy, columns = task.policy, list(part.columns)
     one = len(part.inputs) == 1
@@ -44,7 +44,7 @@ def scan_group(task: ProposalTask, part: Part) -> GroupScan:
     return GroupScan(part, places, *_predict_places(task, part, places), width, rounds)
 
 
-def _predict_places(task: ProposalTask, part: Part, places: Array) -> tuple[Array, Array]:
+def _predict_places(task: ProposalTask, part: SurrogatePart, places: Array) -> tuple[Array, Array]:
     """Return mean and spread of a part; the other inputs are those of the best row."""
     found = task.surrogate.predict_part(part, _fill(task, list(part.columns), places))
     return found.mean, np.sqrt(found.variance)

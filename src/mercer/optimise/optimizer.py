@@ -51,7 +51,7 @@ HALF_WITHIN = 0.5  # ... unless half of the values lie this near, in its deviati
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownTrials:
     """The trials that have a value, and the model that was learned from them; what is asked for twice is kept."""
 
     model: Belief
@@ -102,7 +102,7 @@ class Known:
         return expect_gain(self.model, self.space, self.X, self.y, np.random.default_rng(0), self.noisy)
 
     @cached_property
-    def elsewhere(self) -> Known | None:
+    def elsewhere(self) -> KnownTrials | None:
         """The same trials by a joint kernel, the valley of the best one being filled; None where there is no other."""
         filled = fill_valley(self.model, self.X, self.values, self.doubt)
         joint = None if filled is None else self.model.join(self.X, filled)
@@ -165,7 +165,7 @@ class Optimizer:
         self._seed = int(self._rng.integers(2**31))
         self._model, self._origin = self._first_model(kernel)
         self._learned = False  # whether the model has seen trials
-        self._known: Known | None = None  # None: the model has not seen all trials
+        self._known: KnownTrials | None = None  # None: the model has not seen all trials
         self._trials: list[Trial] = []
         self._pending: list[Pending] = []
 
@@ -241,7 +241,7 @@ class Optimizer:
             proposal = self._look_elsewhere(proposal, known, waiting)
         return proposal.row, self._describe(proposal, known, target, state.best_value)
 
-    def _pose(self, state: Known, known: FunctionModel) -> ProposalTask:
+    def _pose(self, state: KnownTrials, known: FunctionModel) -> ProposalTask:
         """Return what a proposal is made for, by one surrogate."""
         surrogate = known
         best = find_best(self.space, state.X, known.predict(state.X).mean) if state.noisy else state.best
@@ -277,7 +277,7 @@ class Optimizer:
             return proposal
         return Proposal(rows[place], "random", float(found.mean[place]), math.sqrt(found.variance[place]))
 
-    def _learn(self) -> Known:
+    def _learn(self) -> KnownTrials:
         """Bring the model up to date."""
         if self._known is None:
             X, y = self._rows_and_values()
@@ -286,7 +286,7 @@ class Optimizer:
                 # A study that goes on: which scale predicts the last trials better, from those before?
                 self._model = self._model.update(X[:before], y[:before], self._rng)
             self._model, self._learned = self._model.update(X, y, self._rng), True
-            self._known = Known(self._model, self.space, X, y)
+            self._known = KnownTrials(self._model, self.space, X, y)
         return self._known
 
     def finish_search(self) -> None:
@@ -386,7 +386,7 @@ class Optimizer:
         with suppress(MercerError, KeyError, TypeError, ValueError):
             self._model, self._learned = self._model.take_up(saved.belief), True
         if self._learned and saved.current:
-            self._known = Known(self._model, self.space, *self._rows_and_values())
+            self._known = KnownTrials(self._model, self.space, *self._rows_and_values())
 
     # --------------------------------------------------------------------------------------------------- what is known
 

@@ -15,7 +15,7 @@ from mercer.kernels.domains import Array
 from mercer.optimise.effects import predict_jointly
 from mercer.optimise.explanation import Study
 from mercer.optimise.space import Category, Integer, Log, Space, Stepped
-from mercer.optimise.surrogate import FunctionModel, Part
+from mercer.optimise.surrogate import FunctionModel, SurrogatePart
 from mercer.report.view import BLUE, GREY, INK, ORANGE, Paper, draw_band, draw_points
 
 PLACES, MESH = 121, 41  # along a curve, and along each side of a map
@@ -108,7 +108,7 @@ class Effects:
         """What the effect is measured in."""
         return f"change in {self.study.target}"
 
-    def predict(self, part: Part, rows: Array) -> tuple[Array, Array, float]:
+    def predict(self, part: SurrogatePart, rows: Array) -> tuple[Array, Array, float]:
         """Return mean and half-width of the 95 % band around the average over the rows, and that average."""
         mean, covariance = predict_jointly(self.surrogate, part, rows)
         centred = covariance - covariance.mean(axis=0) - covariance.mean(axis=1)[:, None] + covariance.mean()
@@ -116,20 +116,20 @@ class Effects:
         average = float(mean.mean())
         return self.scale * (mean - average), abs(self.scale) * reach, average
 
-    def leave(self, part: Part, average: float) -> Array:
+    def leave(self, part: SurrogatePart, average: float) -> Array:
         """Return what the other parts leave of the trials for this one, around its average."""
         X, y = self.surrogate.data.X, self.surrogate.data.y
         own = self.surrogate.predict_part(part, X).mean
         return np.asarray(self.scale * (own - average + y - self.surrogate.predict(X).mean))
 
-    def spread_rows(self, part: Part, cells: Array) -> Array:
+    def spread_rows(self, part: SurrogatePart, cells: Array) -> Array:
         """Return rows with these cells of a part; the others do not matter to it."""
         rows = np.tile(self.surrogate.data.X[0], (len(cells), 1))
         rows[:, list(part.columns)] = cells
         return rows
 
 
-def curve_figure(effects: Effects, part: Part, *, width: int = 1200, density: int | None = None) -> Figure:
+def curve_figure(effects: Effects, part: SurrogatePart, *, width: int = 1200, density: int | None = None) -> Figure:
     """Draw the effect of one input with its band, and what the other parts leave of the trials."""
     paper, axis = Paper(width, density), make_axis(effects.study.space, part.inputs[0], PLACES)
     mean, reach, average = effects.predict(part, effects.spread_rows(part, axis.rows))
@@ -160,7 +160,7 @@ def _limit(axes: Axes, mean: Array, reach: Array, left: Array) -> None:
     axes.set_ylim(low - margin, high + margin)
 
 
-def map_figure(effects: Effects, part: Part, *, width: int = 1200, density: int | None = None) -> Figure:
+def map_figure(effects: Effects, part: SurrogatePart, *, width: int = 1200, density: int | None = None) -> Figure:
     """Draw the effect of two inputs as a map, with the trials on it."""
     paper, space = Paper(width, density), effects.study.space
     across, up = (make_axis(space, i, MESH) for i in part.inputs)

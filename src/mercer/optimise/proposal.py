@@ -65,13 +65,13 @@ class ProposalTask:
     policy: AcquisitionPolicy
 
     @property
-    def tried(self) -> Array:
+    def tried_rows(self) -> Array:
         """The rows that were tried."""
         return self.surrogate.data.X
 
     def distance(self, row: Array) -> float:
         """Return how far a row is from the nearest one tried, by the column that differs most."""
-        return float(np.abs(self.tried - row).max(axis=1).min())
+        return float(np.abs(self.tried_rows - row).max(axis=1).min())
 
     def is_new(self, row: Array) -> bool:
         """Tell whether a row has not been tried."""
@@ -79,7 +79,7 @@ class ProposalTask:
 
     def best_rows(self, count: int) -> Array:
         """Return the best rows tried."""
-        return np.asarray(self.tried[np.argsort(self.surrogate.data.y)[:count]])
+        return np.asarray(self.tried_rows[np.argsort(self.surrogate.data.y)[:count]])
 
     def expect(self, row: Array, method: Method, why: Why | None = None) -> Proposal:
         """Return the proposal of a row, with what is expected of it."""

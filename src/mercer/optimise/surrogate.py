@@ -42,7 +42,7 @@ def choose_rows(y: Array, most: int, rng: np.random.Generator) -> NDArray[np.int
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SurrogatePart:
     """A summand of the function that no other summand shares an input with."""
 
     inputs: tuple[int, ...]
@@ -87,7 +87,7 @@ class FunctionModel:
         return self.engine.posterior(self.program, self.values, self.likelihood, self.data)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[SurrogatePart, ...]:
         """The additive parts: summands of the kernel that share inputs, together."""
         owner = {column: i for i, columns in enumerate(self.inputs) for column in columns}
         parts: list[tuple[set[int], list[Expression]]] = []
@@ -99,9 +99,9 @@ class FunctionModel:
             parts = [*apart, (used, terms)]
         return tuple(self._part(tuple(sorted(used)), sum_of(terms)) for used, terms in parts if used)
 
-    def _part(self, inputs: tuple[int, ...], kernel: Expression) -> Part:
+    def _part(self, inputs: tuple[int, ...], kernel: Expression) -> SurrogatePart:
         columns = tuple(c for i in inputs for c in self.inputs[i])
-        return Part(inputs, columns, compile_program(kernel), values_of(kernel))
+        return SurrogatePart(inputs, columns, compile_program(kernel), values_of(kernel))
 
     def predict(self, rows: Array) -> Prediction:
         """Return mean and variance of the function at encoded rows."""
@@ -119,11 +119,13 @@ class FunctionModel:
         known = np.einsum("ij,ij->j", c, np.linalg.lstsq(joint[count:, count:], c, rcond=1e-10)[0])
         return np.asarray(np.clip(1.0 - known / variance, 0.0, 1.0))
 
-    def predict_part(self, part: Part, rows: Array) -> Prediction:
+    def predict_part(self, part: SurrogatePart, rows: Array) -> Prediction:
         """Return mean and variance of one part."""
         return self.posterior.predict_part(part.program, part.values, rows)
 
-    def sample(self, rows: Array, count: int, rng: np.random.Generator, part: Part | None = None) -> Array | None:
+    def sample(
+        self, rows: Array, count: int, rng: np.random.Generator, part: SurrogatePart | None = None
+    ) -> Array | None:
         """Draw functions, or one part of them, at rows jointly, a column each; None where the rows are too alike."""
         of_part = None if part is None else (part.program, part.values)
         found = self.posterior.project(rows, of_part, joint=True)

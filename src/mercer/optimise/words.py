@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mercer.explain.wording import list_names, number, percent, resolve, wrap, write_count
 
 if TYPE_CHECKING:
-    from mercer.optimise.effects import Share
+    from mercer.optimise.effects import VarianceShare
     from mercer.optimise.explanation import GainFact, PartFact, StudyExplanation
     from mercer.optimise.trials import Best, Suggestion
 
@@ -207,7 +207,7 @@ def tell_share(part: PartFact) -> str:
     return f"{percent(share.mean)} of the variance" + (f" ({interval} with 95 %)" if interval else "")
 
 
-def show_interval(share: Share) -> str:
+def show_interval(share: VarianceShare) -> str:
     """Write the interval of a share: "80 % to 86 %"; nothing where its ends look the same."""
     if percent(share.high).startswith("<"):
         return "under 0.1 %"

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mercer.explain.changes import change_in
-from mercer.explain.phrases import open_gates
+from mercer.explain.factors import open_gates
 from mercer.kernels.domains import Array
 from mercer.report.view import BLUE, GREY, INK, ORANGE, Paper, View, axis_values, draw_beyond, draw_points, shorten
 from mercer.tables.columns import Categories, DateColumn

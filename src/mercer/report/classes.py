@@ -46,7 +46,7 @@ def class_report_html(fitted: FittedClasses, explanation: ClassExplanation | Non
         "classes.html",
         explanation=found,
         pictures={"relevance": relevance, "functionals": draw_shapes(found.functionals)},
-        usage=write_usage(row, fitted.columns.named, "print(model.predict(new), model.predict_proba(new))"),
+        usage=write_usage(row, fitted.columns.has_names, "print(model.predict(new), model.predict_proba(new))"),
         protocol=[
             *list_origin(fitted.seconds, options["random_state"]),
             ("Settings", f"kernel={kernel}, C={options['C']}, nu={options['nu']}"),

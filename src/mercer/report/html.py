@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from mercer.explain import Explanation, explain, words
+from mercer.explain import Explanation, explain, network_words
 from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
@@ -50,7 +50,7 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
 Draw = Callable[..., Figure | None]
 
 
-class Steps(Protocol):
+class NextStepsTable(Protocol):
     """What comes next, as the page shows it: a row for each step, and where they come from."""
 
     @property
@@ -62,7 +62,9 @@ class Steps(Protocol):
         """Where they come from."""
 
 
-def report_html(fitted: Fitted | View, explanation: Explanation | None = None, steps: Steps | None = None) -> str:
+def report_html(
+    fitted: Fitted | View, explanation: Explanation | None = None, steps: NextStepsTable | None = None
+) -> str:
     """Return the page."""
     view = View.of(fitted)
     fitted = view.fitted
@@ -187,9 +189,11 @@ def _draw_network(view: View, place: int, network: NetworkExplanation) -> dict[s
     text = f"The primitives {list_names(network.primitives)}, then the layers {network.architecture}."
     text += f" Most of the variance comes from {list_names([name for _, name in strongest])}. {network.largest}"
     name, draw = f"The network {network.architecture}", partial(network_figure, view, network)
-    caption, units = words.patterns_caption(several=len(view.subject.table_columns) > 1), "What each unit is like"
+    caption = network_words.patterns_caption(several=len(view.subject.table_columns) > 1)
+    units = "What each unit is like"
     return {
-        "layers": draw_picture(f"network{place}", name, text.strip(), draw), "layers_caption": words.FLOW_CAPTION,
+        "layers": draw_picture(f"network{place}", name, text.strip(), draw),
+        "layers_caption": network_words.FLOW_CAPTION,
         "units": draw_picture(f"units{place}", units, caption, partial(units_figure, view, network, place)),
         "units_caption": caption,
     }  # fmt: skip
@@ -210,7 +214,7 @@ def usage(fitted: Fitted) -> str:
         if isinstance(column, DateColumn):
             row[column.name] = write_date(column, numbers.max() + typical_gap(numbers))
     predict = "mean, std = model.predict(new, return_std=True)  # of a new observation"
-    return write_usage(row, fitted.columns.named, predict)
+    return write_usage(row, fitted.columns.has_names, predict)
 
 
 def write_usage(row: dict[str, Any], named: bool, predict: str) -> str:

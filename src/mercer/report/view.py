@@ -186,7 +186,7 @@ class View:
 
     def label(self, column: Column) -> str:
         """Return what an axis is called."""
-        return column.name if self.fitted.columns.named else f"column {column.name}"
+        return column.name if self.fitted.columns.has_names else f"column {column.name}"
 
     def places(self, column: Column) -> list[int]:
         """Return the numbers of the encoded columns of a column."""

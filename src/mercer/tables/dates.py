@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import MAXYEAR, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -60,12 +60,17 @@ MONTH_NAMES = (
 MONTHS = {name: month for month, names in enumerate(MONTH_NAMES, start=1) for name in names}
 _NAME = rf"(?P<name>{'|'.join(sorted(MONTHS, key=len, reverse=True))})\.?"
 _YEAR = r"(?P<year>\d{4})"
-_SHORT = r"(?P<short>\d{2})"  # 69 to 99 are 1969 to 1999, as POSIX has it
+_SHORT = r"(?P<short>\d{2})"
 _DAY = r"(?P<day>\d{1,2})"
-_TIME = (
-    r"(?:(?:T|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
-    r"(?:\s*(?P<half>[ap])\.?m\.?)?(?:\s*(?P<offset>Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?))?)?"
-)
+# Names of zones that mean one thing wherever they stand: minutes from UTC. CST and IST mean several.
+ZONES = {
+    "z": 0, "utc": 0, "gmt": 0, "wet": 0, "cet": 60, "mez": 60, "bst": 60, "west": 60, "cest": 120, "mesz": 120,
+    "eet": 120, "eest": 180, "est": -300, "edt": -240, "cdt": -300, "mst": -420, "mdt": -360, "pst": -480, "pdt": -420,
+}  # fmt: skip
+_OFFSET = rf"(?:\s*(?P<offset>(?:UTC|GMT)?[+-]\d{{2}}(?::?\d{{2}})?|{'|'.join(ZONES)}))?"
+_CLOCK = r"(?P<hour>\d{1,2})[:h](?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+_TIME = rf"(?:(?:T|:|,?\s+){_CLOCK}(?:\s*(?P<half>[ap])\.?m\.?|\s*uhr)?{_OFFSET})?"
+_WEEK = r"(?:KW|CW|WK|week|woche|W)"
 FORMS = tuple(
     re.compile(form, re.IGNORECASE | re.ASCII)
     for form in (
@@ -82,15 +87,31 @@ FORMS = tuple(
         rf"(?P<first>\d{{1,2}})(?P<mark>[-/.])(?P<then>\d{{1,2}})(?P=mark){_SHORT}{_TIME}",  # 01/02/50
         rf"{_NAME}(?:[-/]|\s?')\s*{_SHORT}",  # Jan-49
         rf"{_DAY}[-/\s]{_NAME}[-/\s]{_SHORT}{_TIME}",  # 31-Jan-49
-        rf"{_YEAR}-?W(?P<week>\d{{2}})(?:-?(?P<weekday>[1-7]))?",  # 1949-W05: its Monday
+        rf"{_YEAR}[-/\s]?{_WEEK}\s?(?P<week>\d{{1,2}})(?:-?(?P<weekday>[1-7]))?",  # 1949-W05: its Monday
+        rf"{_WEEK}\.?\s?(?P<week>\d{{1,2}})[-/,\s]\s*{_YEAR}",  # W05 1949, KW 5/1949
         rf"{_YEAR}M(?P<month>\d{{2}})",  # 1949M01
         rf"(?P<quarter>[1-4])Q[-/\s]?{_YEAR}",  # 1Q1949
         rf"(?P<quarter>[1-4])Q[-/\s']?{_SHORT}",  # 1Q49
         rf"Q(?P<quarter>[1-4])[-/\s']{_SHORT}",  # Q1 49, Q1'49
         rf"{_YEAR}年(?P<month>\d{{1,2}})月(?:{_DAY}日)?",  # 1949年1月31日
+        rf"{_YEAR}(?P<month>\d\d)(?P<day>\d\d)[T\s](?P<hour>\d\d):?(?P<minute>\d\d)(?::?(?P<second>\d\d))?{_OFFSET}",
+        rf"{_NAME}\s+{_DAY}\s+{_CLOCK}{_OFFSET}\s+{_YEAR}",  # Jan 31 12:30:00 1949
+        rf"{_YEAR}[-/\s]?[HS](?P<semester>[12])",  # 1949H1
+        rf"[HS](?P<semester>[12])[-/\s]?{_YEAR}",  # H1 1949
+        rf"FY[-\s]?{_YEAR}",  # FY1949
     )
 )
-_LONG_FIELDS, _SHORT_FIELDS = FORMS[2], FORMS[10]
+# What stands around a date and tells nothing: the day of the week, the place that a zone is named after.
+AROUND = re.compile(
+    r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?"
+    r"|(?:mo|di|mi|do|fr|sa|so)|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend"
+    r"|(?:lun|mar|mer|jeu|ven|sam|dim)(?:\.|di)|mercredi|vendredi|samedi|dimanche)[.,]{0,2}\s+(?=\S+.*\d{2})"
+    r"|\s*\[[a-z]+(?:/[a-z_]+)+\]$"
+)
+SEASON = re.compile(r"(\d{4})\s?[-/–]\s?(\d{2}|\d{4})", re.ASCII)
+LEAST_SEASONS = 3  # different ones: two such months are hardly 13 months apart in a series
+# Years of two digits begin in the years before this one, as in spreadsheets, and as late as they can.
+FIRST_FUTURE, LAST_FUTURE = 2030, 2079
 ORDERED_FROM = 5  # different dates: that many are hardly in order by chance
 EVEN = 3.0  # steps are even when none is more times longer or shorter than usual: weekends, a missing month
 
@@ -232,13 +253,46 @@ def to_dates(column: pd.Series) -> Dates:
     return Dates(wall.to_numpy(dtype="datetime64[us]"), universal.to_numpy(dtype="datetime64[us]"))
 
 
-def parse_dates(texts: NDArray[np.object_], day_first: bool) -> Dates:
-    """Parse each text; one that is no date becomes a missing moment (NaT)."""
-    codes, distinct = pd.factorize(texts)
-    parsed = [parse_date(text, day_first) for text in distinct]
+def parse_dates(texts: NDArray[np.object_], day_first: bool, first_year: int | None = None) -> Dates:
+    """Parse each text; one that is no date becomes a missing moment (NaT).
+
+    Years of two digits are from `first_year` on; None: as they all fit together best.
+    """
+    codes, different = pd.factorize(texts)
+    distinct: list[str] = list(different)
+    first = choose_first_year(distinct) if first_year is None else first_year
+    parsed: list[tuple[datetime | None, timedelta]]
+    parsed = [(datetime(year, 1, 1), timedelta(0)) for year in read_seasons(distinct)]
+    parsed = parsed or [parse_date(text, day_first, first) for text in distinct]
     wall = np.array([moment for moment, _ in parsed], dtype="datetime64[us]")
     universal = np.array([moment and moment - offset for moment, offset in parsed], dtype="datetime64[us]")
     return Dates(wall[codes], universal[codes])
+
+
+def read_seasons(texts: Sequence[str]) -> list[int]:
+    """Return the first years of seasons such as 2011/12 or 2011/2012; none where one text is no season.
+
+    A few such texts alone may be months: 2011/12 is December.
+    """
+    matches = [SEASON.fullmatch(text) for text in texts]
+    years = [int(m[1]) for m in matches if m and 1 <= int(m[1]) < MAXYEAR and m[2] == str(int(m[1]) + 1)[-len(m[2]) :]]
+    unlike = any(m and int(m[2]) > 12 for m in matches)
+    return years if len(years) == len(matches) and (len(years) >= LEAST_SEASONS or unlike) else []
+
+
+def choose_first_year(texts: Sequence[str]) -> int:
+    """Return the first year of those that years of two digits stand for, so that the dates lie close together.
+
+    The years go round: behind 99 comes 00. They begin after the widest gap, in this century or in the last one.
+    """
+    matches = (_match(text) for text in texts)
+    shorts = sorted({int(match["short"]) for match in matches if match and "short" in match.groupdict()})
+    if not shorts:
+        return FIRST_FUTURE - 100
+    gaps = [(after - before, after) for before, after in zip([shorts[-1] - 100, *shorts], shorts, strict=False)]
+    start = max(gaps)[1]
+    last = start + max((short - start) % 100 for short in shorts)
+    return start + (2000 if 2000 + start < FIRST_FUTURE and 2000 + last <= LAST_FUTURE else 1900)
 
 
 def choose_day_order(
@@ -250,11 +304,18 @@ def choose_day_order(
     `day_first` is the user's word for it, `usual` what holds where nothing decides; without one, it is refused.
     """
     distinct = list(dict.fromkeys(texts))
-    matches = [m for text in distinct if (m := _LONG_FIELDS.fullmatch(text) or _SHORT_FIELDS.fullmatch(text))]
+    matches = [match for text in distinct if (match := _match(text)) and "first" in match.groupdict()]
     if not matches:
         return DayOrder(day_first=False, matters=False)
     first, then = ([int(match[field]) for match in matches] for field in ("first", "then"))
     order = day_first
+    if order is None and max(first) > 12 and max(then) > 12:
+        examples = (next(m.group() for m in matches if int(m[field]) > 12) for field in ("first", "then"))
+        raise InputError(
+            f"Column '{name}' holds dates with the day first and dates with the month first: {' and '.join(examples)}. "
+            "Write them in one way, best as 1949-01-31.",
+            about="kinds",
+        )
     if order is None and max(first) > 12:
         order = True
     if order is None and (max(then) > 12 or first == then):
@@ -310,31 +371,53 @@ def _is_ordered(moments: Moments) -> bool:
     return bool(steps.all() or not steps.any())
 
 
-def list_date_decisions(name: str, texts: Sequence[str], order: DayOrder) -> list[Decision]:
+def list_date_decisions(name: str, texts: Sequence[str], order: DayOrder, moments: Moments) -> list[Decision]:
     """Return what was decided about a column of dates."""
     found = []
+    if read_seasons(texts):
+        return [Decision("seasons", texts[0], (name,))]
     if order.matters:
         found.append(Decision("day order", "day" if order.day_first else "month", (name,)))
     if any(match["short"] for text in texts if (match := _match(text)) and "short" in match.groupdict()):
-        found.append(Decision("two-digit years", "", (name,)))
+        years = moments[~np.isnat(moments)].astype("datetime64[Y]").astype(int) + 1970
+        found.append(Decision("two-digit years", " to ".join(map(str, sorted({years.min(), years.max()}))), (name,)))
     return found
 
 
 def _match(text: str) -> re.Match[str] | None:
     small = text.lower()  # the patterns ignore the case of ASCII letters only
-    return next((match for form in FORMS if (match := form.fullmatch(small))), None)
+    bare = AROUND.sub("", small)
+    for one in (small,) if bare == small else (small, bare):
+        if match := next((match for form in FORMS if (match := form.fullmatch(one))), None):
+            return match
+    return None
 
 
-def parse_date(text: str, day_first: bool) -> tuple[datetime | None, timedelta]:
-    """One text as (wall clock time, offset from UTC); (None, zero) when it has none of the known forms."""
+def show_fields(text: str) -> tuple[int, int] | None:
+    """Return the two fields of 13/03/2019 of which one is the day; None of other texts."""
+    match = _match(text)
+    return (int(match["first"]), int(match["then"])) if match and "first" in match.groupdict() else None
+
+
+def has_zone(text: str) -> bool:
+    """Tell whether a date says how far it is from UTC."""
+    match = _match(text)
+    return match is not None and bool(match.groupdict().get("offset"))
+
+
+def parse_date(text: str, day_first: bool, first_year: int = FIRST_FUTURE - 100) -> tuple[datetime | None, timedelta]:
+    """One text as (wall clock time, offset from UTC); (None, zero) when it has none of the known forms.
+
+    Years of two digits are the hundred from `first_year` on.
+    """
     match = _match(text)
     try:
-        return (None, timedelta(0)) if match is None else _build_moment(match.groupdict(), day_first)
+        return (None, timedelta(0)) if match is None else _build_moment(match.groupdict(), day_first, first_year)
     except (ValueError, OverflowError):  # 31 February
         return None, timedelta(0)
 
 
-def _build_moment(parts: dict[str, Any], day_first: bool) -> tuple[datetime, timedelta]:
+def _build_moment(parts: dict[str, Any], day_first: bool, first_year: int) -> tuple[datetime, timedelta]:
     day, month = parts.get("day"), parts.get("month")
     if "first" in parts:
         day, month = (parts["first"], parts["then"]) if day_first else (parts["then"], parts["first"])
@@ -342,19 +425,24 @@ def _build_moment(parts: dict[str, Any], day_first: bool) -> tuple[datetime, tim
         month = MONTHS[parts["name"].lower()]
     if "quarter" in parts:
         month = 3 * int(parts["quarter"]) - 2
+    if "semester" in parts:
+        month = 6 * int(parts["semester"]) - 5
     if "week" in parts:
-        monday = datetime.fromisocalendar(int(parts["year"]), int(parts["week"]), int(parts["weekday"] or 1))
+        monday = datetime.fromisocalendar(int(parts["year"]), int(parts["week"]), int(parts.get("weekday") or 1))
         return monday, timedelta(0)
-    year = int(parts["year"]) if "year" in parts else (int(parts["short"]) + 31) % 100 + 1969
+    year = int(parts["year"]) if "year" in parts else first_year + (int(parts["short"]) - first_year) % 100
     hour, minute, second = (int(parts.get(name) or 0) for name in ("hour", "minute", "second"))
     if half := parts.get("half"):
         if not 1 <= hour <= 12:
             raise ValueError("no such hour on a twelve-hour clock")
         hour = hour % 12 + (12 if half.lower() == "p" else 0)
-    assert month is not None  # every form has a month, a month name or a quarter
     microsecond = int((parts.get("fraction") or "").ljust(6, "0")[:6])
-    moment = datetime(year, int(month), int(day or 1), hour, minute, second, microsecond)
-    offset, zone = timedelta(0), parts.get("offset") or ""
+    midnight = (hour, minute, second, microsecond) == (24, 0, 0, 0)  # at the end of the day
+    moment = datetime(year, int(month or 1), int(day or 1), 0 if midnight else hour, minute, second, microsecond)
+    moment += timedelta(days=midnight)
+    zone = parts.get("offset") or ""
+    offset = timedelta(minutes=ZONES.get(zone.lower(), 0))
+    zone = zone.lower().removeprefix("utc").removeprefix("gmt")
     if zone.startswith(("+", "-")):
         digits = zone[1:].replace(":", "").ljust(4, "0")
         offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:])) * (-1 if zone[0] == "-" else 1)

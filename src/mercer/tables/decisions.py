@@ -53,9 +53,13 @@ WORDS: dict[str, Callable[[Decision], str]] = {
     "missing": lambda d: (
         f"{pluralise(d.count, 'entry', 'entries')} {d.value} of {_say_columns(d)} {_was(d)} read as missing"
     ),
+    "nines": lambda d: (
+        f"{_say_columns(d)}: {d.value} stands {d.count} times, far from all other entries, and was read as a number"
+    ),
     "numbers": lambda d: f"{_say_columns(d)}: numbers written as text were read as numbers",
     "day order": lambda d: f"{_say_columns(d)}: the {d.value} comes first in dates such as 01/02/2019",
-    "two-digit years": lambda d: f"{_say_columns(d)}: years of two digits were read as 1969 to 2068",
+    "two-digit years": lambda d: f"{_say_columns(d)}: years of two digits were read as {d.value}",
+    "seasons": lambda d: f"{_say_columns(d)}: {d.value} was read as the year that begins it",
     "years": lambda d: f"{_say_columns(d)}: whole numbers were read as years",
     "dates from digits": lambda d: f"{_say_columns(d)}: whole numbers such as {d.value} were read as dates",
     "dates from day numbers": lambda d: (
@@ -65,7 +69,7 @@ WORDS: dict[str, Callable[[Decision], str]] = {
     "row numbers": lambda d: "the first column has no name and holds row numbers; it was left out",
     "no name": lambda d: f"column {d.count} has no name and is called '{d.value}'",
     "names of numbers": lambda d: (
-        f"the line of column names holds only numbers ({d.value}); if it is data, add a line of column names above it"
+        f"the line of column names looks like data ({d.value}); if it is, add a line of column names above it"
     ),
     "blank lines": lambda d: (
         f"{pluralise(d.count, 'blank line')} (the first is line {d.value}) {_was(d)} skipped, "
@@ -85,12 +89,14 @@ OTHERWISE = {  # the option that decides otherwise, by kind, or by kind and valu
     "encoding": "--encoding", "separator": "--separator", "sheet": "--sheet", "titles": "--header",
     "comments": "--keep-rows", "units": "--keep-rows", "totals": "--keep-rows", "footnotes": "--keep-rows",
     "repeated names": "--keep-rows", "decimal": "--decimal .", "identifiers": "--inputs", "free text": "--inputs",
-    "missing rows": "--missing fail", ("thousands", "points"): "--decimal .", ("thousands", "commas"): "--decimal ,",
+    "missing rows": "--missing fail", "two-digit years": "--first-year",
+    ("thousands", "points"): "--decimal .", ("thousands", "commas"): "--decimal ,",
     ("day order", "day"): "--month-first", ("day order", "month"): "--day-first",
 }  # fmt: skip
 OTHER_KIND = {  # or that names the kind of the column
     "thousands": "text", "currency": "text", "per cent": "text", "unit": "text", "clock": "text", "flags": "text",
-    "minus": "text", "missing": "text", "years": "number", "dates from digits": "number", "codes": "number",
+    "minus": "text", "missing": "text", "years": "number", "seasons": "text", "dates from digits": "number",
+    "codes": "number",
     "dates from day numbers": "number",
 }  # fmt: skip
 
@@ -102,6 +108,8 @@ def describe(decision: Decision) -> str:
     if not option and kind in OTHER_KIND:
         name = f"{decision.columns[0]}={OTHER_KIND[kind]}"
         option = f"--type {shlex.quote(name)}"
+    if kind == "nines":
+        option = f"--na {value}, if it stands for a missing entry"
     return WORDS[kind](decision) + (f" (otherwise: {option})" if option else "")
 
 

@@ -12,6 +12,11 @@ SIGNATURES = {
     b"PAR1": "a Parquet file; give its name the ending .parquet",
     b"\x1f\x8b": "a gzip archive; unpack it first",
     b"%PDF": "a PDF document; export the table as CSV instead",
+    b"<!doctype": "a web page; open it and save the table as CSV",
+    b"<html": "a web page; open it and save the table as CSV",
+    b"<?xml": "XML; open it in a spreadsheet program and save the table as CSV",
+    b"[{": "JSON; in Python, pandas.read_json(...).to_csv(...) makes a CSV file of it",
+    b'{"': "JSON; in Python, pandas.read_json(...).to_csv(...) makes a CSV file of it",
 }
 SHOWN = {"cp1252": "Windows-1252 (western Europe)", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "utf-16": "UTF-16"}
 PROBED = 4000  # bytes that tell UTF-16: of western text every second one is zero
@@ -24,7 +29,7 @@ def decode(content: bytes, name: str, encoding: str | None = None) -> tuple[str,
     `encoding` is the user's word for it.
     """
     for signature, description in SIGNATURES.items():
-        if content.startswith(signature):
+        if content.startswith(signature) or content[:100].lstrip(b"\xef\xbb\xbf\r\n ").lower().startswith(signature):
             raise InputError(f"'{name}' is not a text file: it looks like {description}.", about="file")
     chosen = encoding or _guess(content, name)
     try:
@@ -35,7 +40,11 @@ def decode(content: bytes, name: str, encoding: str | None = None) -> tuple[str,
         ) from None
     except UnicodeDecodeError as problem:
         if encoding is None and chosen == "cp1252":
-            chosen, text = "latin-1", content.decode("latin-1")
+            raise InputError(
+                f"'{name}' is neither UTF-8 nor Windows-1252: byte {problem.start} fits none of them. Say what it is, "
+                "as --encoding shift_jis, gb18030, big5, euc_kr, cp1251 or mac_roman, or save it as UTF-8.",
+                about="encoding",
+            ) from None
         elif encoding is None:
             text = content.decode(chosen, errors="replace")
         else:

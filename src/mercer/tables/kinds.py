@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mercer.errors import InputError
-from mercer.tables.dates import Dates, choose_day_order, list_date_decisions, parse_dates
+from mercer.tables.dates import Dates, choose_day_order, has_zone, list_date_decisions, parse_dates, show_fields
 from mercer.tables.decisions import Decision
 from mercer.tables.names import pluralise, quote
 from mercer.tables.numerals import (
@@ -27,6 +27,7 @@ from mercer.tables.numerals import (
     choose_style,
     find_numerals,
     find_odd_ones,
+    find_units,
     holds_codes,
     list_decisions,
     read_clock,
@@ -48,10 +49,13 @@ YEARS = (1500, 2200)
 YEARS_BY_NAME = (1000, 2999)  # in a column that is called year: growth rings, climate
 YEAR_WORDS = {"year", "years", "yr", "yrs", "fy", "jahr", "jahre", "annee", "année", "ano", "año", "anno", "jaar", "år"}
 DATE_WORDS = YEAR_WORDS | {"date", "day", "month", "period", "time", "when", "datum", "monat", "mois", "ym", "yyyymm"}
+WEEK_WORDS = {"week", "weeks", "yearweek", "isoweek", "yyyyww", "kw", "woche", "kalenderwoche", "semaine"}
 UNIX_WORDS = {"timestamp", "unix", "epoch"}
 SERIAL_WORDS = {"date", "dates", "day", "when", "datum", "fecha", "data"}
 SERIAL = (20_000, 60_000)  # days since 1899-12-30, as spreadsheets count them: the years 1954 to 2064
 UNIX = (315_532_800, 2_524_608_000)  # the years 1980 to 2050
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?", re.ASCII)
+FEW_STORED = 3
 FEW = 6  # whole numbers that are all months by chance are hardly more
 
 
@@ -69,6 +73,7 @@ class KindOptions:
     kinds: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()  # more texts that stand for a missing number
     numbers: tuple[str, ...] = ()  # columns that hold no dates made of digits
+    first_year: int | None = None  # the first that a year of two digits stands for
     point: bool = True
     digits: bool = True
 
@@ -94,12 +99,15 @@ class WrittenColumn:
         for row, entry in enumerate(values):
             if isinstance(entry, str):
                 texts[row] = entry.strip()
-            elif entry is None or pd.isna(entry):
+            elif entry is None or (np.ndim(entry) == 0 and pd.isna(entry)):
                 continue
             elif isinstance(entry, datetime.date | np.datetime64):
                 moments[row] = np.datetime64(entry).astype("datetime64[us]")
             elif isinstance(entry, numbers_module.Real | np.number | np.bool_):
                 numbers[row] = float(entry)
+            elif isinstance(entry, datetime.timedelta):
+                minutes, seconds = divmod(entry.total_seconds(), 60)
+                texts[row] = f"{minutes // 60:.0f}:{minutes % 60:02.0f}:{seconds:09.6f}"
             else:
                 texts[row] = str(entry).strip()
         places, distinct = pd.factorize(texts)
@@ -150,7 +158,7 @@ def type_columns(
     frame: pd.DataFrame, options: KindOptions, wanted: Iterable[str] | None = None
 ) -> tuple[pd.DataFrame, list[Decision]]:
     """Return the table with each wanted column as numbers, dates or texts, and what was decided."""
-    kinds = options.kinds
+    kinds, said = options.kinds, {mark.lower() for mark in options.missing} | {""}
     names = [name for name in frame.columns if wanted is None or name in set(wanted)]
     typed: dict[str, pd.Series] = {}
     written: dict[str, WrittenColumn] = {}
@@ -161,6 +169,9 @@ def type_columns(
             if kinds.get(name) == "text":
                 texts = column.astype(str).str.removesuffix(" 00:00:00").astype(object)
                 typed[name] = texts.where(column.notna(), None)
+            elif column.dtype.kind == "m":
+                typed[name] = column.dt.total_seconds() / 3600.0
+                decisions.append(Decision("clock", columns=(name,)))
             continue
         if pd.api.types.is_numeric_dtype(column.dtype):
             digits = read_digits(name, column.to_numpy(dtype=np.float64, na_value=np.nan), options, kinds.get(name))
@@ -170,7 +181,7 @@ def type_columns(
             elif kinds.get(name) == "text":
                 typed[name] = column.map(lambda entry: f"{entry:.15g}", na_action="ignore").astype(object)
             continue
-        marks = {""} if kinds.get(name) == "text" else MARKS_AMONG_NUMBERS | set(options.missing)
+        marks = said if kinds.get(name) == "text" else MARKS_AMONG_NUMBERS | said
         written[name] = WrittenColumn.of(name, column, marks)
     decimals = {one.numerals.styles[0].decimal for one in written.values() if _tells_decimal(one)}
     decimal = options.decimal or (decimals.pop() if len(decimals) == 1 else None)
@@ -178,7 +189,7 @@ def type_columns(
         found = read_kind(one, options, decimal, kinds.get(name))
         values = found.values
         if found.kind == "text" and not one.stored_count:  # among which "none" may be a category
-            one = WrittenColumn.of(name, frame[name], {""} if kinds.get(name) == "text" else MARKS)
+            one = WrittenColumn.of(name, frame[name], said if kinds.get(name) == "text" else MARKS | said)
             values = _to_texts(one)
         flags = [decision for decision in found.decisions if decision.kind == "flags"]
         if flags and not np.isnan(values).any():  # as a file without gaps has them: they can be classes, too
@@ -187,7 +198,41 @@ def type_columns(
             continue
         typed[name] = pd.Series(values, index=frame.index)
         decisions += [*found.decisions, *one.note_missing()]
-    return frame.assign(**typed), decisions
+    table = frame.assign(**typed)
+    for name in names:
+        if pd.api.types.is_numeric_dtype(table[name].dtype) and not pd.api.types.is_bool_dtype(table[name].dtype):
+            table[name], more = take_out_marks(table[name], options.missing)
+            decisions += more
+    return table, decisions
+
+
+def take_out_marks(column: pd.Series, said: Iterable[str]) -> tuple[pd.Series, list[Decision]]:
+    """Return numbers without those that the user says stand for a missing entry; others that look so are named."""
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    decisions = []
+    for mark in said:
+        number = float(mark) if NUMBER.fullmatch(mark) else np.nan
+        if (count := int(np.sum(values == number))) > 0:
+            column = column.astype(np.float64).mask(values == number)
+            decisions.append(Decision("missing", repr(mark), (str(column.name),), count))
+    suspect = _find_mark(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    if suspect is not None:
+        decisions.append(Decision("nines", *suspect[:1], (str(column.name),), suspect[1]))
+    return column, decisions
+
+
+def _find_mark(values: NDArray[np.float64]) -> tuple[str, int] | None:
+    """Return -999 or the like that comes again and again, further from all other numbers than these from each other."""
+    present = values[np.isfinite(values)]
+    for end in (present.min(initial=0.0), present.max(initial=0.0)):
+        others = present[present != end]
+        count = len(present) - len(others)
+        if count > 1 and len(others) > count and re.fullmatch(r"-?9{2,6}", f"{end:.0f}") and end == np.rint(end):
+            with np.errstate(over="ignore"):
+                far = np.abs(others - end).min() > np.ptp(others)
+            if far:
+                return f"{end:.0f}", count
+    return None
 
 
 def _has_zone(column: pd.Series) -> bool:
@@ -223,11 +268,12 @@ def read_kind(column: WrittenColumn, options: KindOptions, decimal: str | None, 
     if np.isnan(column.numbers).all():
         order = choose_day_order(name, [texts[place] for place in column.places[column.rows]], options.day_first,
                                  options.usual_day_first)  # fmt: skip
-        dates = parse_dates(column.texts, order.day_first)
+        dates = parse_dates(column.texts, order.day_first, options.first_year)
         no_date = np.isnat(dates.wall)
         if not no_date.any() and kind != "number":
             wall, universal = (column.spread(clock, column.moments) for clock in (dates.wall, dates.universal))
-            found = list_date_decisions(name, texts, order)
+            _refuse_half_converted(column)
+            found = list_date_decisions(name, texts, order, dates.wall)
             return ReadColumn("date", _to_moments(column, dates), tuple(found), Dates(wall, universal), order.day_first)
     if texts and not dated and not no_number.any() and not column.numerals.styles and kind != "date":
         ways = quote(find_odd_ones(column.numerals))
@@ -265,6 +311,13 @@ def _read_otherwise(column: WrittenColumn, options: KindOptions, decimal: str | 
     if hours is not None:
         return ReadColumn("number", column.spread(hours, column.numbers), (Decision("clock", columns=(name,)),))
     numbers, unit = take_off_unit(texts)
+    several = find_units(texts)
+    if several:
+        raise InputError(
+            f"Column '{name}' holds amounts in several units, as {quote(several)}. Write all in one unit, {LEAVE_OUT}, "
+            f"or say --type {name}=text if these are categories.",
+            about="kinds",
+        )
     if not unit:
         return None
     bare = replace(column, texts=np.array(numbers, dtype=object))
@@ -290,16 +343,25 @@ def read_digits(name: str, values: NDArray[np.float64], options: KindOptions, ki
     present = values[~np.isnan(values)]
     if kind in ("number", "text") or not options.digits or (name in options.numbers and kind is None):
         return None
-    if not present.size or np.any(present != np.floor(present)):
-        return None
     words = {word.lower() for word in re.findall(r"[A-Z]?[a-zà-ÿ]+|[A-Z]+", name)}
+    if not present.size or np.any(present != np.floor(present)):
+        return _read_parts_of_days(name, values, bool(words & (SERIAL_WORDS - {"data"})) or kind == "date")
     written = Decision("dates from digits", f"{present[0]:.0f}", (name,))
+    for digits, form in ((12, "%Y%m%d%H%M"), (14, "%Y%m%d%H%M%S")):
+        if np.all((present >= YEARS[0] * 10 ** (digits - 4)) & (present < YEARS[1] * 10 ** (digits - 4))):
+            moments = _parse_digits(values, form)
+            if moments is not None:
+                return ReadColumn("date", moments, (written,))
+    if words & WEEK_WORDS and _within(present // 100) and np.all((present % 100 >= 1) & (present % 100 <= 53)):
+        weeks = [f"{value // 100:.0f}-W{value % 100:02.0f}" if value == value else "" for value in values]
+        moments = parse_dates(np.array(weeks, dtype=object), day_first=False).wall
+        if not np.isnat(moments[~np.isnan(values)]).any():
+            return ReadColumn("date", moments, (written,))
     years, months, days = present // 10_000, present // 100 % 100, present % 100
     if _within(years) and np.all((months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)):
-        texts = np.array([f"{v:.0f}" if v == v else "" for v in values])
-        dates = pd.to_datetime(pd.Series(texts), format="%Y%m%d", errors="coerce").to_numpy("datetime64[us]")
-        if not np.isnat(dates[texts != ""]).any():
-            return ReadColumn("date", dates, (written,))
+        moments = _parse_digits(values, "%Y%m%d")
+        if moments is not None:
+            return ReadColumn("date", moments, (written,))
     distinct = np.unique(present)
     years, months = present // 100, present % 100
     said = bool(words & DATE_WORDS) or kind == "date"
@@ -323,6 +385,25 @@ def read_digits(name: str, values: NDArray[np.float64], options: KindOptions, ki
     return None
 
 
+def _parse_digits(values: NDArray[np.float64], form: str) -> NDArray[np.datetime64] | None:
+    """Return whole numbers as dates of this form; None where one is none."""
+    texts = np.array([f"{v:.0f}" if v == v else "" for v in values])
+    moments = pd.to_datetime(pd.Series(texts), format=form, errors="coerce").to_numpy("datetime64[us]")
+    return None if np.isnat(moments[texts != ""]).any() else moments
+
+
+def _read_parts_of_days(name: str, values: NDArray[np.float64], named: bool) -> ReadColumn | None:
+    """Return 43831.25, six o'clock as spreadsheets count days, where the column is named so and in order of time."""
+    present = values[~np.isnan(values)]
+    if not named or len(present) < FEW or not np.all((present >= SERIAL[0]) & (present <= SERIAL[1])):
+        return None
+    steps = np.diff(present)
+    if not (np.all(steps > 0) or np.all(steps < 0)):
+        return None
+    moments = pd.to_datetime(pd.Series(values), unit="D", origin="1899-12-30").dt.round("s").to_numpy("datetime64[us]")
+    return ReadColumn("date", moments, (Decision("dates from day numbers", f"{present[0]:.10g}", (name,)),))
+
+
 def _within(years: NDArray[np.float64], ends: tuple[int, int] = YEARS) -> bool:
     return bool(np.all((years >= ends[0]) & (years <= ends[1])))
 
@@ -337,16 +418,29 @@ def _from_months(counts: NDArray[np.float64]) -> NDArray[np.datetime64]:
 def _to_moments(column: WrittenColumn, dates: Dates) -> NDArray[Any]:
     """Return moments; those with zones as pandas keeps them, or as ISO texts where summer time changes the zone."""
     offsets = np.unique(dates.wall - dates.universal)
-    zoned = any(
-        re.search(r"(?:Z|UTC|GMT|:\d\d\s*[+-]\d{2}(?::?\d{2})?)$", text, re.IGNORECASE) for text in column.texts
-    )
-    if not zoned:
+    if not any(map(has_zone, column.texts)):
         return column.spread(dates.wall, column.moments)
     if len(offsets) > 1 or column.stored_count:
         return _to_texts(column)
     zone = datetime.timezone(offsets[0].astype("timedelta64[s]").item()) if offsets[0] else datetime.UTC
     universal = pd.Series(column.spread(dates.universal, column.moments))
     return universal.dt.tz_localize("UTC").dt.tz_convert(zone).array  # type: ignore[return-value]
+
+
+def _refuse_half_converted(column: WrittenColumn) -> None:
+    """Refuse 13/03/2019 as text beside dates with no day above 12: a spreadsheet program took days for months."""
+    fields = [show_fields(text) for text in column.texts]
+    stored = column.moments[~np.isnat(column.moments)]
+    if not fields or len(stored) < FEW_STORED or any(found is None or max(found) <= 12 for found in fields):
+        return
+    days = (stored.astype("datetime64[D]") - stored.astype("datetime64[M]")).astype(int) + 1
+    if days.max() <= 12:
+        raise InputError(
+            f"Column '{column.name}' holds dates, and texts such as {column.texts[0]}: opening the file, a spreadsheet "
+            "program probably took days for months where it could, and left the rest as text. Open the original file "
+            f"again and say there in which order day and month stand, or {LEAVE_OUT}.",
+            about="kinds",
+        )
 
 
 def _to_texts(column: WrittenColumn) -> Texts:

@@ -30,7 +30,8 @@ TOTAL = re.compile(
 MOST_TOTALS = 0.4  # of the rows: a total after every two
 _UNIT = (
     r"%|‰|°|°?[CFK]|[munpkMGT]?(?:g|m|s|l|L|W|Wh|V|A|Hz|Pa|J|N|mol|bar|eq)|mm|cm|km|ha|t|min|h|hr|hrs|hours?|d|days?|"
-    r"weeks?|months?|years?|yr|mph|kn|ppm|ppb|dB|pH|deg|rpm|count|no\.?|pcs|Stk\.?|EUR|USD|GBP|CHF|k?€|k?\$|k?£|Mio\.?"
+    r"weeks?|months?|years?|yr|mph|kn|ppm|ppb|dB|pH|deg|degC|degF|"
+    r"Grad(?: [CFK])?|sec|sek|Sek\.?|rpm|count|no\.?|pcs|Stk\.?|EUR|USD|GBP|CHF|k?€|k?\$|k?£|Mio\.?"
 )
 UNIT = re.compile(rf"[\[(<{{].*[\])>}}]|(?:{_UNIT})[²³23]?(?:\s?[/*·^]\s?-?\d*(?:{_UNIT})?[²³23]?)*")
 BLANK_UNIT = ("", "-", "–", "—", "/")
@@ -220,9 +221,20 @@ def _drop_below(rows: list[Record], width: int) -> tuple[list[Record], list[Deci
     if footnotes:
         decisions.append(Decision("footnotes", repr(_plain(footnotes[0].cells[0])[:40]), count=len(footnotes)))
     words = [next((_plain(cell) for cell in row.cells if not is_empty(cell)), "") for row in rows]
+    entries = set(words)
     totals = [place for place, word in enumerate(words) if TOTAL.fullmatch(word.rstrip(":"))]
+    parts = [place for place, word in enumerate(words) if _is_part_total(word, entries)]
     # among texts a word such as Total may be a category, unless it stands once and last
-    if totals and (len(totals) <= MOST_TOTALS * len(rows) if dated else totals == [len(rows) - 1]):
+    few = len(totals) <= MOST_TOTALS * len(rows) if dated else totals == [len(rows) - 1]
+    totals = sorted({*(totals if few else ()), *parts})
+    if totals:
         decisions.append(Decision("totals", repr(words[totals[0]]), count=len(totals)))
         rows = [row for place, row in enumerate(rows) if place not in set(totals)]
     return rows, decisions
+
+
+def _is_part_total(word: str, entries: set[str]) -> bool:
+    """Tell whether a word is that of a total of one entry, as "North Total" below rows of "North"."""
+    first, _, rest = word.rstrip(":").partition(" ")
+    start, _, last = word.rstrip(":").rpartition(" ")
+    return bool((TOTAL.fullmatch(last) and start in entries) or (TOTAL.fullmatch(first) and rest in entries))

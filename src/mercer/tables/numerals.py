@@ -33,14 +33,23 @@ _CURRENCY = (
 )
 NUMERAL = re.compile(
     rf"(?:(?P<ahead>{_CURRENCY})\s*(?=\())?(?P<open>\()?\s*(?P<sign>[-+]?)\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-+]?)"
-    rf"(?P<body>\d[\d.,' ]*|[.,]\d+)(?P<exponent>[eE][-+]?\d+)?"
+    rf"(?:(?P<whole>\d[\d.,' ]*)[.,]-{{1,2}}|(?P<body>\d[\d.,' ]*|[.,]\d+)(?P<exponent>(?:[eE][-+]?|[dD][-+])\d+)?)"
     rf"\s*(?P<after>{_CURRENCY})?\s*(?P<share>%)?(?P<trailing>-?)\s*(?:(?P<close>\))\s*(?P<behind>{_CURRENCY})?)?",
     re.ASCII,
 )
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+# Amounts in parts and multiples, which are no categories even where few of them are different.
+UNITS = re.compile(
+    r"[kKMGT]|Mio\.?|Mrd\.?|Tsd\.?|bn|mn|million|billion|thousand|CR|DR|Cr|Dr|[µumkMG]?(?:g|m|W|Wh|V|A|Hz|Pa|bar|mol|B)|"
+    r"t|kg|lbs?|oz|[mcd]?[lL]|mm|cm|km|in|ft|yd|mi|s|sec|ms|min|h|hrs?|hours?|d|days?|weeks?|months?|years?|°?[CF]"
+)
 CODE = re.compile(r"0\d+", re.ASCII)
 MEASURED = re.compile(r"(?P<number>.*\d)\s*(?P<unit>[^\d\s.,'’()-][^\d]{0,9})", re.ASCII)
-CLOCK = re.compile(r"(?P<hour>\d{1,3}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d(?:[.,]\d+)?))?", re.ASCII)
+CLOCK = re.compile(
+    r"(?P<hour>\d{1,3}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d(?:[.,]\d+)?))?"
+    r"(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?",
+    re.ASCII,
+)
 # What typists and programs write for a minus, a space and an apostrophe.
 PLAIN = str.maketrans("−–‐‑﹣－\u00a0\u2007\u2009\u202f’‘´`", "------    ''''")
 ODD_MINUS = re.compile("[−–‐‑﹣－]")
@@ -80,7 +89,8 @@ def take_apart(text: str) -> Numeral | None:
     if match["open"] or match["trailing"]:
         odd = "(5)" if match["open"] else "5-"
     return Numeral(
-        match["body"].strip(), match["exponent"] or "", bool(minus or match["open"]),
+        (match["whole"] or match["body"]).strip(), (match["exponent"] or "").lower().replace("d", "e"),
+        bool(minus or match["open"]),
         "".join(currency), bool(match["share"]), odd,
     )  # fmt: skip
 
@@ -168,10 +178,31 @@ def read_clock(texts: Sequence[str]) -> NDArray[np.float64] | None:
     seconds = ((match["second"] or "0").replace(",", ".") for match in matches)
     return np.array(
         [
-            int(match["hour"]) + int(match["minute"]) / 60 + float(second) / 3600
+            _read_hour(match) + int(match["minute"]) / 60 + float(second) / 3600
             for match, second in zip(matches, seconds, strict=True)
         ]
     )
+
+
+def _read_hour(match: re.Match[str]) -> int:
+    hour = int(match["hour"])
+    return hour % 12 + 12 * (match["half"] in "Pp") if match["half"] else hour
+
+
+def find_units(texts: Sequence[str]) -> list[str]:
+    """Return an amount in each unit of a column of amounts in several units, as 5 kg and 800 g; none of others."""
+    found: dict[str, str] = {}
+    for text in texts:
+        match = MEASURED.fullmatch(text)
+        if match is None:
+            if take_apart(text) is None:
+                return []
+            found.setdefault("", text)
+        elif UNITS.fullmatch(match["unit"]) and take_apart(match["number"]) is not None:
+            found.setdefault(match["unit"], text)
+        else:
+            return []
+    return list(found.values()) if len(found) > 1 else []
 
 
 def holds_codes(texts: Sequence[str]) -> str:

@@ -64,7 +64,7 @@ class ParquetRows:
         return sum(int(_open(file).metadata.num_rows) for file in self.files)
 
     @property
-    def named(self) -> tuple[str, ...]:
+    def all_columns(self) -> tuple[str, ...]:
         """The columns in the file, used or not."""
         return tuple(_open(self.files[0]).schema_arrow.names)
 

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from mercer.errors import DataWarning, InputError, Subject
+from mercer.tables.dates import read_seasons
 from mercer.tables.decisions import Decision, describe, gather
 from mercer.tables.decoding import decode
 from mercer.tables.kinds import KINDS, KindOptions, type_columns
@@ -30,14 +31,20 @@ from mercer.tables.layout import Record, find_header, find_width, is_empty, is_p
 from mercer.tables.names import clean_columns, clean_names, pluralise, quote, suggest
 from mercer.tables.workbook import read_sheet
 
-TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
+TEXT_EXTENSIONS = (".csv", ".tsv", ".txt", ".dat")
 PARQUET_EXTENSIONS = (".parquet", ".pq")
 WORKBOOK_EXTENSIONS = (".xlsx", ".xlsm")
 STANDARD_INPUT = "-"
 # On a tie the rarer mark wins: a comma may sit inside a name or a number, a tab hardly ever does.
 SEPARATORS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma"}
+SPACE = " "  # or several, where a table has no other mark
+LEAST_SPACED = 0.7  # how well spaces must cut it
 NO_SEPARATOR = "\x1f"  # of a table of one column, whose commas are decimal
 SAMPLED_RECORDS, TYPED_RECORDS, LAST_RECORDS = 200, 20, 10
+SPACED_THOUSANDS = re.compile(
+    r"(?m)^\s*\d{1,3}(?: \d{3})* 0\d\d(?: \d{3})*\s*$", re.ASCII
+)  # 1 034, which is one number
+DECIMAL = re.compile(r"[-+]?\d*[.,]\d+", re.ASCII)
 FEW_TEXTS = 50
 UNCLOSED = "A quotation mark is probably not closed."
 
@@ -65,6 +72,7 @@ class ReadOptions:
     learned: tuple[tuple[str, str], ...] = ()
     numbers: tuple[str, ...] = ()
     usual_day_first: bool | None = None
+    first_year: int | None = None  # that years of two digits stand for
     digits: bool = True
     name: str | None = None
 
@@ -86,7 +94,7 @@ class ReadOptions:
         """Return what is said about columns."""
         return KindOptions(
             self.decimal, self.day_first, self.usual_day_first, dict(self.learned) | dict(self.kinds), self.missing,
-            self.numbers, point, self.digits,
+            self.numbers, self.first_year, point, self.digits,
         )  # fmt: skip
 
 
@@ -254,12 +262,12 @@ def _read_delimited(content: bytes, name: str, options: ReadOptions) -> RawTable
         text = "\n" + text[said.end() :]
     separator = options.separator or (said[1] if said else _detect_separator(text))
     if separator not in (",", NO_SEPARATOR):
-        decisions.append(Decision("separator", SEPARATORS.get(separator, repr(separator))))
+        decisions.append(Decision("separator", _name_separator(separator)))
     # beside semicolons 1.234 may be a thousand; other decimals show that it is none
     points = separator != ";" or options.decimal == "." or re.search(r"\d\.(?:\d{1,2}|\d{4,})(?!\d)", text)
     quick = options.header is None and options.decimal != "," and (points or not re.search(r"\d\.\d", text))
     try:
-        plain = _read_plain(text, separator, name) if quick else None
+        plain = _read_plain(text, separator, name) if quick and separator != SPACE else None
     except csv.Error:  # reported below, with the line
         plain = None
     if plain is not None:
@@ -280,12 +288,16 @@ def _read_delimited(content: bytes, name: str, options: ReadOptions) -> RawTable
 
 def iterate_records(text: str, separator: str) -> Iterator[Record]:
     """Cut text into records; a blank line is none."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=separator != " ")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
     start = 1
     for fields in reader:
         if len(fields) > 1 or (fields and fields[0].strip()):
             yield Record(start, fields)
         start = reader.line_num + 1
+
+
+def _name_separator(separator: str) -> str:
+    return "space" if separator == SPACE else SEPARATORS.get(separator, repr(separator))
 
 
 def _detect_separator(text: str) -> str:
@@ -294,6 +306,8 @@ def _detect_separator(text: str) -> str:
     best = max(SEPARATORS, key=lambda separator: merits[separator])
     first = next((line for line in io.StringIO(text) if line.strip()), "")
     if merits[best][0] < 0.5 and not any(mark in first for mark in SEPARATORS):
+        if _rate_separator(text, SPACE)[0] > LEAST_SPACED and not SPACED_THOUSANDS.search(text):
+            return SPACE
         alone = _rate_separator(text, NO_SEPARATOR, least=1)
         return NO_SEPARATOR if alone[0] > 0.9 and merits[best][1] > 1 else ","
     return best if merits[best][1] > 1 else ","
@@ -324,7 +338,7 @@ def _read_plain(text: str, separator: str, name: str) -> RawTable | None:
     head = list(itertools.islice(iterate_records(text, separator), SAMPLED_RECORDS))
     tail: deque[list[str]] = deque(maxlen=LAST_RECORDS)
     width, count = len(head[0].cells) if head else 0, 0
-    for fields in csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=separator != " "):
+    for fields in csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True):
         if fields and len(fields) != width:
             return None
         if fields:
@@ -354,6 +368,8 @@ def _read_plain(text: str, separator: str, name: str) -> RawTable | None:
         distinct = column.unique()
         if len(distinct) <= FEW_TEXTS and all(map(is_prose, distinct)):
             continue
+        if read_seasons([text for text in distinct if isinstance(text, str)]):
+            return None
         try:
             dates[label] = pd.to_datetime(column, format="ISO8601")
         except (ValueError, TypeError):
@@ -380,7 +396,7 @@ def _build(
                 advice = "Add or remove fields there; put quotation marks around a text that contains the separator."
                 raise InputError(
                     f"'{name}', line {row.line}: {pluralise(len(row.cells), 'field')} where the line of column names "
-                    f"has {width} (fields are separated by a {SEPARATORS.get(separator, repr(separator))}). "
+                    f"has {width} (fields are separated by a {_name_separator(separator)}). "
                     + (UNCLOSED if any("\n" in str(cell) for cell in row.cells) else advice)
                 )
     fields = ["" if is_empty(cell) else str(cell).strip() for cell in header.cells[:width]]
@@ -423,10 +439,13 @@ def _drop_row_numbers(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Decision]
 
 
 def _note_names(header: Record) -> list[Decision]:
-    """Question names that are all numbers; 0, 1, 2 ... is what pandas writes for columns that never had names."""
+    """Question names that are all numbers or dates, or of which one is 12.5.
+
+    0, 1, 2 ... is what pandas writes for columns that never had names.
+    """
     fields = [str(cell).strip() for cell in header.cells[: trim(header.cells)]]
     counted = any(fields == [str(start + step) for step in range(len(fields))] for start in (0, 1))
-    if not fields or counted or pd.to_numeric(pd.Series(fields), errors="coerce").isna().any():
+    if not fields or counted or not (all(map(is_value, fields)) or any(map(DECIMAL.fullmatch, fields))):
         return []
     return [Decision("names of numbers", quote(fields))]
 

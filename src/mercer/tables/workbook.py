@@ -23,6 +23,11 @@ def read_sheet(content: bytes, name: str, sheet: str | None) -> tuple[list[Recor
     """Return the rows of a sheet (by its name or number from 1; the first that is shown), and which it was."""
     import openpyxl
 
+    if content.startswith(b"\xd0\xcf\x11\xe0"):
+        raise InputError(
+            f"'{name}' is locked by a password, or is an old workbook. Open it in a spreadsheet program and save it as "
+            ".xlsx without a password."
+        )
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             unpacked = sum(entry.file_size for entry in archive.infolist())

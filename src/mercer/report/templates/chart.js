@@ -85,7 +85,9 @@ const mercerChart = (() => {
       make("line", { class: "c-grid", x1: left, x2: right, y1: py(v), y2: py(v) });
       make("text", { class: "c-text", x: left - 6, y: py(v) + 4, "text-anchor": "end" }, writeTick(v));
     }
-    const few = Math.max(2, Math.floor(width / 120)), ticks = spec.x.dates ? dateTicks(x0, x1, few) : nice(x0, x1, few);
+    const few = Math.max(2, Math.floor(width / 120)), mark = spec.x.dates ? dateTicks : nice;
+    let ticks = mark(x0, x1, few);
+    for (let more = few + 1; ticks.length < 2 && more < few + 4; more++) ticks = mark(x0, x1, more); // one tells no scale
     for (const v of ticks) {
       make("line", { class: "c-tick", x1: px(v), x2: px(v), y1: bottom, y2: bottom + 4 });
       make("text", { class: "c-text", x: px(v), y: bottom + 17, "text-anchor": "middle" }, spec.x.dates ? writeDate(v, x1 - x0) : writeTick(v));
