@@ -146,6 +146,14 @@ def test_uneven_steps_are_said_with_the_one_that_is_used(mercer: Mercer, tmp_pat
     assert "note    the steps are not even; the typical one, " in result.out
 
 
+def test_half_hours_are_shown_with_the_hour_at_midnight_too(mercer: Mercer, tmp_path: Path) -> None:
+    times = pd.date_range("2024-01-01 20:00", periods=7, freq="30min")
+    name = table(tmp_path / "half.csv", "when,load\n" + "".join(f"{t:%Y-%m-%d %H:%M},{t.minute}\n" for t in times))
+    result = mercer("forecast", name, "--target", "load", "--horizon", "2")
+    assert "2024-01-01 23:30:00" in result.out
+    assert "2024-01-02 00:00:00" in result.out
+
+
 def test_uneven_days_are_followed_by_whole_days(mercer: Mercer, tmp_path: Path) -> None:
     days = ["01-01", "01-04", "01-05", "01-13", "01-20", "02-02", "02-03", "02-20"]
     name = table(tmp_path / "uneven.csv", "day,load\n" + "".join(f"2020-{day},{n}\n" for n, day in enumerate(days)))

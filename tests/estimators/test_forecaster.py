@@ -227,16 +227,17 @@ def test_weekdays_that_never_occur_are_no_steps_to_come(tmp_path: Path) -> None:
         model.predict(3, X=promotion[46:])
 
 
-def test_long_series_are_forecast_from_their_last_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mercer.forecast.reading.MOST_ROWS", 40)
-    noise = np.random.default_rng(2).normal(size=60)
-    y = pd.Series(np.tile([1.0, 2.0, 3.0, 2.0], 15) + 0.1 * noise, pd.date_range("2001-01-01", periods=60))
+def test_of_long_series_the_last_values_are_used() -> None:
+    y = pd.Series(np.arange(60.0), pd.date_range("2001-01-01", periods=60))
     with pytest.warns(DataWarning, match="the last 40 of 60 values are used: what lies further back"):
-        long = mercer.Forecaster(season=4).fit(y)
-    pd.testing.assert_frame_equal(long.predict(4), mercer.Forecaster(season=4).fit(y[20:]).predict(4))
-    long_table = y.rename_axis("ds").rename("y").reset_index().assign(unique_id=np.repeat(["a", "b"], [50, 10]))
+        (long,) = read_series(y, None, None, most_rows=40).many
+    (short,) = read_series(y[20:], None, None).many
+    assert_allclose(long.series.values, short.series.values)
+    assert_allclose(long.series.places, short.series.places)
+    assert list(long.calendar.times(np.arange(2.0))) == list(y.index[20:22])
+    table = y.rename_axis("ds").rename("y").reset_index().assign(unique_id=np.repeat(["a", "b"], [50, 10]))
     with pytest.warns(DataWarning, match="the last 40 values of 1 of 2 series are used"):
-        assert read_series(long_table, None, None).many[0].earlier == 10
+        assert [each.earlier for each in read_series(table, None, None, most_rows=40).many] == [10, 0]
 
 
 @pytest.mark.parametrize(("step", "season"), [("30min", 48), ("15min", 96), ("7min", 1)])

@@ -290,9 +290,9 @@ def count_digits(lower: float, upper: float) -> int:
     return min(max(DIGITS, math.ceil(math.log10(largest / width)) + 2), MOST_DIGITS)
 
 
-def _day(moment: object, kind: str = "none") -> str:
-    """Write a time: of days with their weekday, of hours with the hour even at midnight."""
-    text = str(moment) if kind == "hour" else str(moment).removesuffix(" 00:00:00")
+def _day(moment: object, kind: str = "none", timed: bool = False) -> str:
+    """Write a time: of days with their weekday, of hours (or where others have one) with the hour even at midnight."""
+    text = str(moment) if timed or kind == "hour" else str(moment).removesuffix(" 00:00:00")
     name = getattr(moment, "day_name", None)
     return f"{name()[:3]} {text}" if kind in ("day", "hour") and name is not None else text
 
@@ -309,7 +309,8 @@ def show(found: pd.DataFrame, kind: str = "none") -> str:
         ]
         for name, column in numbers.items()
     }
-    shown = shown.assign(**columns, ds=[_day(moment, kind) for moment in shown["ds"]])
+    timed = any(len(_day(moment)) > len("2024-01-31") for moment in shown["ds"])
+    shown = shown.assign(**columns, ds=[_day(moment, kind, timed) for moment in shown["ds"]])
     text = shown.to_string(index=False)
     more = len(found) - len(shown)
     return f"{text}\n... and {more} rows more" if more > 0 else text

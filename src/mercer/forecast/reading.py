@@ -65,7 +65,7 @@ class Reading:
         return self.causes[: len(self.causes) - len(self.holidays)]
 
 
-def read_series(y: Any, X: Any, season: int | None, country: str | None = None) -> Reading:
+def read_series(y: Any, X: Any, season: int | None, country: str | None = None, most_rows: int = MOST_ROWS) -> Reading:
     """Read a Series, an array or a long frame; one row of X for each of y. Holidays of a country are causes as well."""
     frame, long = _as_frame(y)
     target = str(y.name) if isinstance(y, pd.Series) and y.name is not None else "y"
@@ -86,7 +86,7 @@ def read_series(y: Any, X: Any, season: int | None, country: str | None = None) 
                      "pandas.to_datetime, or write them as 2024-01 or 2024-01-31")  # fmt: skip
     for key, rows in frame.groupby(_name_series(frame["unique_id"]), sort=False):
         name = str(key)
-        found = _read_one(name, f"series '{name}'" if name else target, rows, causes, season)
+        found = _read_one(name, f"series '{name}'" if name else target, rows, causes, season, most_rows)
         if found is None:
             left_out.append(name)
             continue
@@ -94,7 +94,7 @@ def read_series(y: Any, X: Any, season: int | None, country: str | None = None) 
         if not found.calendar.even:
             of = f" of series {name}" if long else ""
             notes.append(f"the steps{of} are not even; the typical one, {found.calendar.words}, is used for what comes")
-    notes += note_earlier(many)
+    notes += note_earlier(many, most_rows)
     if left_out:
         notes.append(f"left out, because one value shows nothing of what comes: {list_some(left_out)}")
     notes += note_weekdays(many)
@@ -196,7 +196,9 @@ def read_numbers(column: pd.Series, name: str) -> Array:
         raise InputError(f"{name} must hold numbers; it holds {shown!r:.60}") from None
 
 
-def _read_one(name: str, called: str, rows: pd.DataFrame, causes: Sequence[str], season: int | None) -> Named | None:
+def _read_one(
+    name: str, called: str, rows: pd.DataFrame, causes: Sequence[str], season: int | None, most_rows: int
+) -> Named | None:
     values = read_numbers(rows["y"], called)
     known = np.column_stack([np.empty((len(rows), 0)), *(rows[f"cause {each}"].to_numpy() for each in causes)])
     there = ~np.isnan(values) & ~np.isnan(known).any(axis=1)  # a missing value is a missing step
@@ -210,7 +212,7 @@ def _read_one(name: str, called: str, rows: pd.DataFrame, causes: Sequence[str],
     times = read.numbers
     order = np.argsort(times, kind="stable")
     times, values, known = times[order], values[there][order], known[there][order]
-    earlier = max(0, len(times) - MOST_ROWS)
+    earlier = max(0, len(times) - most_rows)
     if (same := np.flatnonzero(np.diff(times) == 0)).size:
         shown = rows["ds"].to_numpy()[there][order][same[0]]
         raise InputError(f"{called} has two values for {show(shown)}: add them up or keep one")
@@ -238,13 +240,13 @@ def choose_season(asked: int | None, calendar: Calendar, times: Array, called: s
     return int(asked)
 
 
-def note_earlier(many: Sequence[Named]) -> list[str]:
+def note_earlier(many: Sequence[Named], most_rows: int) -> list[str]:
     """Say how many values of long series are not used."""
     counts = [named.earlier for named in many if named.earlier]
     if not counts:
         return []
-    of = f"of {MOST_ROWS + counts[0]:,} values" if len(many) == 1 else f"values of {len(counts)} of {len(many)} series"
-    last = f"the last {MOST_ROWS:,} {of} are used"
+    of = f"of {most_rows + counts[0]:,} values" if len(many) == 1 else f"values of {len(counts)} of {len(many)} series"
+    last = f"the last {most_rows:,} {of} are used"
     return [f"{last}: what lies further back says little of what comes, and would take long"]
 
 
