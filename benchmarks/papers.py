@@ -3,7 +3,7 @@
     python -m benchmarks.papers                        # what there is, and how old
     python -m benchmarks.papers --item nkn-table-1 --data FOLDER [--jobs 8] [--device cuda]
     python -m benchmarks.papers --write                # docs/papers.md from what is there
-    python -m benchmarks.papers --check                # rows without a file, numbers that differ, what is old
+    python -m benchmarks.papers --check                # rows without a file, numbers that differ, what lacks or is old
 
 A run measures what is missing or older than the code. It says how long it takes, can be stopped, and goes on where it
 was with the same command.
@@ -436,8 +436,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         PAGE.write_text(write_page(), encoding="utf-8")
         return
     if given.check:
-        found = problems()
-        print("\n".join([*found, *(f"{row.item}: {age(row)}" for row in ROWS if age(row))]))
+        found, whole = problems(), ("measured", "in the library")
+        left = {row.item: filter(None, [state(row) if state(row) not in whole else "", age(row)]) for row in ROWS}
+        print("\n".join([*found, *(f"{item}: {said}" for item, words in left.items() if (said := ", ".join(words)))]))
         raise SystemExit(1 if found else 0)
     print(overview())
 

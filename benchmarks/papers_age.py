@@ -36,11 +36,20 @@ def last_change(parts: tuple[str, ...], root: Path = ROOT, same: frozenset[str] 
         ours, others = paths & touched, touched - paths
         was, now = read(root, before, ours), read(root, found, ours)
         gone, came = was - now, now - was
-        if found not in same and (gone - read(root, found, others) or came - read(root, before, others)):
+        changed = gone - read(root, found, others) or came - read(root, before, others)
+        if changed and not is_known(root, before, found, paths, same):
             return date
         paths |= {path for path in others if came & read(root, before, [path])}  # where the code was before
         commit = before
     return ""
+
+
+def is_known(root: Path, before: str, found: str, paths: set[str], same: frozenset[str]) -> bool:
+    """Tell whether all that a commit brings to some files is known to change nothing; of a merge all its commits."""
+    if found in same:
+        return True
+    brought = set(git(root, "log", "--no-merges", "--format=%H", f"{before}..{found}", "--", *sorted(paths)).split())
+    return bool(brought) and brought <= same
 
 
 @functools.cache

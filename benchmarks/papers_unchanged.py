@@ -34,7 +34,7 @@ def same_commits(file: str, pattern: str, kept: Path = KEPT, root: Path = ROOT) 
     found: set[str] = set()
     for run in read(kept):
         if run["file"] == file and fnmatch.fnmatchcase(run["cell"], pattern) and run["found"][0] == run["found"][1]:
-            between = git(root, "log", "--first-parent", "--format=%H", f"{run['before']}..{run['after']}")
+            between = git(root, "log", "--format=%H", f"{run['before']}..{run['after']}")
             found.update(between.split())
     return frozenset(found)
 
@@ -57,9 +57,12 @@ def command_of(file: str, cell: str) -> list[str]:
         return ["benchmarks.paper_cells", "--cells", cell]
     part, name, *rest = cell.split("/")
     splits = [f"--splits={rest[0]}"] if rest and rest[0].isdigit() else []
+    only = name[:2] if name[:2].isdigit() else name  # series are asked for by their numbers
+    if file == "discovery":
+        return ["benchmarks.discovery", "--part", part, "--only", only, "--jobs", "1"]
     if file == "kfo":
-        return ["benchmarks.kfo", "--part", part, "--only", name, *splits]
-    return ["benchmarks.nkn", "--part", part, "--only", name, *splits, "--methods", rest[-1], "--jobs", "1"]
+        return ["benchmarks.kfo", "--part", part, "--only", only, *splits]
+    return ["benchmarks.nkn", "--part", part, "--only", only, *splits, "--methods", rest[-1], "--jobs", "1"]
 
 
 def measure(commit: str, cells: list[tuple[str, str]], data: Path) -> list[Any]:
@@ -86,7 +89,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--before", required=True, help="the commit that a change is compared with")
     parser.add_argument("--after", default="HEAD")
-    parser.add_argument("--cells", nargs="+", required=True, help="a file of results (nkn, kfo, papers) and a cell")
+    parser.add_argument("--cells", nargs="+", required=True, help="nkn, kfo, papers or discovery, and a cell of it")
     given = parser.parse_args()
     commits = [git(ROOT, "rev-parse", "--verify", f"{each}^{{commit}}").strip() for each in (given.before, given.after)]
     if "" in commits:

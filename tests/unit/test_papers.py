@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,14 @@ def test_a_change_before_and_after_which_a_cell_is_the_same_makes_cells_of_its_k
     assert day_of({**found, "rmse": 0.3}) == "2026-01-03"  # another last digit
     assert day_of(found, file="kfo.json") == "2026-01-03"
     assert day_of(found, pattern="random/*/se") == "2026-01-03"
+    # what a merge brings was known on its branch
+    git = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True)
+    git(["git", "checkout", "-q", "-b", "other", commits[0]])
+    commit(tmp_path, 4, second=HALF)
+    git(["git", "-c", "user.name=a", "-c", "user.email=a", "merge", "-q", "--no-edit", commits[2]])
+    papers_age.git.cache_clear()
+    assert day_of(found) == "2026-01-01"
+    assert day_of({**found, "rmse": 0.3}) > "2026-01-03"
     papers_unchanged.read.cache_clear()
 
 
@@ -124,6 +133,7 @@ def test_times_are_left_out_of_what_is_compared() -> None:
     assert papers_unchanged.without_times(found) == {"rmse": 1.0, "kfo": {"nll": 5.0}, "folds": [{"a": 1}]}
     assert papers_unchanged.command_of("kfo", "linear/line") == ["benchmarks.kfo", "--part", "linear", "--only", "line"]
     assert "--splits=1" in papers_unchanged.command_of("nkn", "random/yacht/1/se")
+    assert papers_unchanged.command_of("discovery", "extrapolation/01-airline")[-3:] == ["01", "--jobs", "1"]
 
 
 def test_a_fresh_run_of_one_part_of_functionals_keeps_the_others(
