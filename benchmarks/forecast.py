@@ -62,7 +62,7 @@ def fit_members(values: Array, horizon: int, collection: str, kind: str) -> list
     """Fit with priors learned without the collection; return of every member what weights and bands are made from."""
     experience, season = experience_without(collection, kind), SEASONS[kind]
     model = fit_series(as_series(values, season), experience)
-    inputs, kept = model.series.ahead(horizon)[:, None], []
+    inputs, kept = model.series.ahead(np.arange(1, horizon + 1))[:, None], []
     for fitted in model.members:
         middle, deviation = fitted.predict(inputs)
         kept.append({"member": experience.members.index(fitted.member), "evidence": fitted.evidence,

@@ -274,4 +274,5 @@ def test_weekdays_that_the_data_never_have_are_noted(mercer: Mercer, tmp_path: P
     name = table(tmp_path / "days.csv", "date,y\n" + "".join(rows))
     result = mercer("forecast", name, "--target", "y", "--horizon", "7")
     assert result.code == 0, result.err
+    assert ("Sat 2023" in result.out) == (frequency == "D")
     assert ("the data have no Saturdays and Sundays" in result.out) == (frequency == "B")

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import mercer
 from mercer.errors import DataWarning, InputError, ModelFileError
-from mercer.forecast.experience import from_json, packaged_priors, to_json
+from mercer.forecast.experience import from_json, packaged_priors
 from mercer.forecast.mixture import Mixture, Part
 from mercer.forecast.model import fit_series
 from mercer.forecast.reading import read_series
@@ -204,6 +204,47 @@ def test_times_to_come_of_working_days_at_the_ends_of_months_are_days() -> None:
     assert list(found.index) == [pd.Timestamp(day) for day in ("2022-01-31", "2022-02-28", "2022-03-31")]
 
 
+def test_weekdays_that_never_occur_are_no_steps_to_come(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    days = pd.bdate_range("2024-01-01", periods=45, name="ds")  # to Friday 1 March
+    y = pd.Series(np.tile([10.0, 12.0, 14.0, 16.0, 30.0], 9) + 0.2 * rng.normal(size=45), index=days)
+    promotion = pd.DataFrame(
+        {"promotion": (rng.random(48) < 0.3).astype(float)}, index=pd.bdate_range(days[0], periods=48)
+    )
+    said = "the data have no Saturdays and Sundays; the steps to come have none either"
+    with pytest.warns(DataWarning, match=said):
+        model = mercer.Forecaster().fit(y, promotion)
+    assert model.notes_ == (said,)
+    model.save(tmp_path / "f.json")
+    for each in (model, mercer.load(tmp_path / "f.json")):
+        found = each.predict(3, X=promotion[45:])["mean"]
+        assert list(found.index) == list(promotion.index[45:])
+        assert_allclose(found, [10.0, 12.0, 14.0], atol=1.0)
+    tested = model.backtest(folds=2, horizon=6)
+    assert list(tested.summary.index) == [1, 2, 3, 4, 5, 6]
+    assert tested.table["y"].sub(tested.table["mean"]).abs().max() < 2.0
+    with pytest.raises(InputError, match="lacks 2024-03-04, one of the 3 steps to come"):
+        model.predict(3, X=promotion[46:])
+
+
+def test_long_series_are_forecast_from_their_last_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mercer.forecast.reading.MOST_ROWS", 40)
+    noise = np.random.default_rng(2).normal(size=60)
+    y = pd.Series(np.tile([1.0, 2.0, 3.0, 2.0], 15) + 0.1 * noise, pd.date_range("2001-01-01", periods=60))
+    with pytest.warns(DataWarning, match="the last 40 of 60 values are used: what lies further back"):
+        long = mercer.Forecaster(season=4).fit(y)
+    pd.testing.assert_frame_equal(long.predict(4), mercer.Forecaster(season=4).fit(y[20:]).predict(4))
+    long_table = y.rename_axis("ds").rename("y").reset_index().assign(unique_id=np.repeat(["a", "b"], [50, 10]))
+    with pytest.warns(DataWarning, match="the last 40 values of 1 of 2 series are used"):
+        assert read_series(long_table, None, None).many[0].earlier == 10
+
+
+@pytest.mark.parametrize(("step", "season"), [("30min", 48), ("15min", 96), ("7min", 1)])
+def test_steps_of_minutes_have_days_as_seasons(step: str, season: int) -> None:
+    times = pd.date_range("2024-03-25", periods=150, freq=step)
+    assert read_series(pd.Series(np.arange(150.0), index=times), None, None).many[0].series.season == season
+
+
 def test_numbers_that_may_be_dates_are_said() -> None:
     months = [202001 + 100 * (place // 12) + place % 12 for place in range(18)]
     with pytest.warns(DataWarning, match="times such as 202001 were read as plain numbers; if these are dates"):
@@ -235,8 +276,15 @@ def test_words_and_backtest(quarterly: mercer.Forecaster) -> None:
     assert found.summary["mase"].mean() < 1.0
     with pytest.warns(DataWarning, match="3 of 50 folds: of 36 values no more origins, 10 steps apart"):
         assert quarterly.backtest(folds=50, horizon=10).table["fold"].nunique() == 3
+    few = pd.DataFrame(
+        {"unique_id": ["long"] * 36 + ["short"] * 5, "ds": np.arange(41), "y": QUARTERS.to_numpy()[:1].repeat(41)}
+    )
+    few["y"] += np.arange(41) % 3
+    with pytest.warns(DataWarning, match="left out, because they are too short for any fold: short"):
+        mercer.Forecaster(season=1).fit(few).backtest(folds=1, horizon=4)
     errors, held = found.plot().axes
     assert_allclose(errors.lines[0].get_ydata(), found.summary["mae"])
+    assert [line.get_label() for line in held.lines[:2]] == ["as many as should be", "inside the 80 % band"]
     assert_allclose(held.lines[1].get_ydata(), 100 * found.summary["inside_80"])
 
 
@@ -368,7 +416,7 @@ def test_priors_are_learned_from_an_archive_and_kept_in_a_file(tmp_path: Path) -
     learned = {path: centre for path, centre, _ in priors.steps["year"].members[0].prior.entries}
     assert learned["2:RW.variance"] > learned["1:LIN.variance"]  # walks are what there was
     priors.save(tmp_path / "priors.json")
-    assert to_json(from_json((tmp_path / "priors.json").read_text())) == to_json(priors)
+    assert from_json((tmp_path / "priors.json").read_text()) == priors
     found = mercer.Forecaster(priors=str(tmp_path / "priors.json")).fit(many[0]).predict(3)
     assert_allclose(found["mean"], many[0].iloc[-1], atol=3.0)
     with pytest.raises(InputError, match="5 series of a kind or more"):

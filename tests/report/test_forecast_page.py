@@ -15,7 +15,7 @@ from mercer.errors import InputError
 from mercer.explain.answers import Season
 from mercer.forecast.findings import choose_unusual
 from mercer.forecast.page import Forecasts, write_picture
-from mercer.forecast.words import tell_swing
+from mercer.forecast.words import show_surprise, tell_change, tell_swing
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +100,18 @@ def test_times_are_written_as_their_step_asks_for(start: str, frequency: str, sa
     dates = pd.date_range(start, periods=8, freq=frequency)
     calendar = read_series(pd.Series(np.arange(8.0), index=dates), None, None).many[0].calendar
     assert tell_time(dates[0], calendar) == said
+
+
+def test_changes_of_next_to_nothing_are_no_zero_per_cent() -> None:
+    noise = np.random.default_rng(1).normal(size=24)
+    for values, said in ((1e9 + noise, " 0."), (np.full(24, 5.0), " as high as the last value.")):
+        model = mercer.Forecaster().fit(pd.Series(values))
+        forecasts = Forecasts.of(model, 3)
+        (found,) = forecasts.findings()
+        sentence = tell_change(forecasts.outlooks[0], found.change, "y")
+        assert said in sentence
+        assert "%" not in sentence
+    assert show_surprise(forecasts.outlooks[0], found.surprise).endswith(": 0.0 sd")
 
 
 def test_weekdays_are_said_with_on() -> None:

@@ -579,7 +579,7 @@ def test_columns_written_to_some_digits_show_no_tiny_periods() -> None:
     """Numbers to four digits lie on a grid of 0.0001, on which no row repeats another: of noise nothing is found."""
     rng = np.random.default_rng(1)
     rows = pd.DataFrame(np.round(rng.normal(size=(120, 2)), 4), columns=["a", "b"])
-    search = mercer.GrammarSearch(max_depth=2, time_budget=20.0)
+    search = mercer.GrammarSearch(bases=("SE", "PER"), max_depth=1)
     model = mercer.GPRegressor(search, random_state=0).fit(rows, rng.normal(size=120))
     found = [leaf for c in model.candidates_ for leaf in c.expression.leaves() if leaf.symbol == "PER"]
     periods = [leaf.parameter("period").values[0] for leaf in found if leaf.parameter("period").values]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
 from mercer.tables.columns import DateColumn, recognise
 from mercer.tables.dates import Dates, Moments, Timeline, choose_timeline, parse_dates, to_dates
+
+Steps = NDArray[np.int64]  # how far times to come lie ahead
 
 # Steps of dates: the unit of the timeline, how many of it make a step, the kind, and steps in its usual season.
 KINDS = (
@@ -24,8 +28,11 @@ KINDS = (
     ("days", 1.0, "day", 7),
     ("hours", 1.0, "hour", 24),
 )
+DAY = 1440  # minutes: a season of steps below an hour that divide it
 DIGITS = 10  # of a number of months or weeks: fewer would move a moment, more would keep errors of the last digit
 FEW = 6  # whole numbers that are all months by chance are hardly more
+WEEKS_TO_SEE = 3  # before a weekday that never occurred is one that never does
+TINY = 1e-9  # of a step: rounding
 NEAR = 0.1  # of a step: dates may stray so far from even ones
 
 
@@ -54,6 +61,15 @@ class Calendar:
     even: bool
     offset: int | None = None
     midnights: bool = False  # all times are, and so are those to come: last working days of months are no even steps
+    closed: tuple[int, ...] = ()  # weekdays that days never are, Monday 0: the steps to come pass over them too
+
+    def ahead(self, place: float, count: int) -> Steps:
+        """Return how many steps lie from a place to each of the next times: 1, 2, and 5 where weekends are closed."""
+        if not self.closed:
+            return np.arange(1, count + 1, dtype=np.int64)
+        steps = np.arange(1, 7 * (math.ceil(count / (7 - len(self.closed))) + 1) + 1, dtype=np.int64)
+        weekdays = pd.DatetimeIndex(self.times(np.asarray(place + steps, dtype=float))).day_of_week
+        return steps[~np.isin(weekdays, self.closed)][:count]
 
     def times(self, places: Array) -> pd.Index:
         """Return dates, or numbers, at places counted in steps from the first."""
@@ -118,10 +134,22 @@ def make_calendar(times: Times) -> Calendar:
         for unit, size, name, usual in KINDS:
             if timeline.unit == unit and abs(step - size) < NEAR * size:
                 step, kind, season = size, name, usual
+    if timeline is not None and timeline.unit == "minutes" and abs(DAY / step - round(DAY / step)) < TINY:
+        season = round(DAY / step)
     places = (numbers - numbers[0]) / step
     even = bool(np.all(np.abs(places - np.rint(places)) < NEAR))
-    midnights = timeline is not None and are_midnights(timeline.moments(np.round(numbers, DIGITS)))
-    return Calendar(timeline, step, float(numbers[0]), kind, season, even, times.offset, midnights)
+    found = Calendar(timeline, step, float(numbers[0]), kind, season, even, times.offset)
+    if timeline is None:
+        return found
+    moments = timeline.moments(np.round(numbers, DIGITS))
+    closed = find_closed(moments) if kind == "day" and places[-1] >= 7 * WEEKS_TO_SEE else ()
+    return replace(found, midnights=are_midnights(moments), closed=closed)
+
+
+def find_closed(moments: Moments) -> tuple[int, ...]:
+    """Return the weekdays that never occur, Monday 0."""
+    there = set(pd.DatetimeIndex(moments).day_of_week)
+    return tuple(day for day in range(7) if day not in there)
 
 
 def are_midnights(moments: Moments) -> bool:

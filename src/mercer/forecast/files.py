@@ -61,6 +61,7 @@ def _plain_series(named: Named, model: SeriesModel, used: list[Experience]) -> d
         "calendar": [calendar.step, calendar.first, calendar.kind, calendar.season, calendar.even],
         "offset": calendar.offset,
         "midnights": calendar.midnights,
+        "closed": list(calendar.closed),
         "season": series.season,
         "places": series.places.tolist(),
         "values": series.values.tolist(),
@@ -105,7 +106,8 @@ def _read_series(plain: Any, experience: Experience) -> tuple[Named, SeriesModel
     timeline = None if plain["timeline"] is None else timeline_from_json(plain["timeline"])
     step, first, kind, season, even = plain["calendar"]
     known = str(kind), int(season), bool(even), plain.get("offset"), bool(plain.get("midnights"))
-    calendar = Calendar(timeline, float(step), float(first), *known)
+    closed = tuple(int(day) for day in plain.get("closed", ()))
+    calendar = Calendar(timeline, float(step), float(first), *known, closed)
     centres, spreads = np.array(plain["centres"], dtype=float), np.array(plain["spreads"], dtype=float)
     points = [np.array(point, dtype=float) for point in plain["points"]]
     model = resume(series, experience, points, arrays["weights"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from mercer.forecast.calendar import Steps
 from mercer.forecast.forecaster import Forecaster
 from mercer.forecast.model import SeriesModel
 from mercer.forecast.reading import Named
@@ -112,22 +113,23 @@ def compare(outlook: Outlook) -> ForecastChange:
     series, mean = outlook.named.series, outlook.ahead["mean"].to_numpy()
     half = 0.5 * (outlook.ahead["upper_95"] - outlook.ahead["lower_95"]).to_numpy()
     season = round(series.season)
-    pairs = _season_before(series.places * series.season, season, len(mean)) if season > 1 else []
+    ahead = outlook.named.ahead(len(mean))
+    pairs = _season_before(series.places * series.season, season, ahead) if season > 1 else []
     if pairs:
         steps, rows = (np.array(each) for each in zip(*pairs, strict=True))
         before, after, reach = series.values[rows].mean(), mean[steps].mean(), half[steps].mean()
     else:
         before, after, reach = series.values[-1], mean[-1], half[-1]
     share = float(after / before - 1.0) if outlook.positive else None
-    seasons = math.ceil(len(mean) / season) if pairs else 0
+    seasons = math.ceil(int(ahead[-1]) / season) if pairs else 0
     return ForecastChange(seasons, len(mean), float(before), float(after), float(reach), share)
 
 
-def _season_before(places: Array, season: int, horizon: int) -> list[tuple[int, int]]:
+def _season_before(places: Array, season: int, ahead: Steps) -> list[tuple[int, int]]:
     """Return (step to come, row) where the row lies whole seasons before the step; as few seasons as can be."""
-    back = season * math.ceil(horizon / season)
+    back = season * math.ceil(int(ahead[-1]) / season)
     rows = {round(place): row for row, place in enumerate(places)}
-    wanted = [(step, round(places[-1]) + 1 + step - back) for step in range(horizon)]
+    wanted = [(step, round(places[-1]) + int(steps) - back) for step, steps in enumerate(ahead)]
     return [(step, rows[place]) for step, place in wanted if place in rows]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,7 +22,7 @@ from mercer.forecast.effects import Effect, find_effects
 from mercer.forecast.experience import Experience, Member, read_priors
 from mercer.forecast.future import coming_times, read_future
 from mercer.forecast.model import SeriesModel, fit_series
-from mercer.forecast.reading import Named, Reading, keep_positive, read_series
+from mercer.forecast.reading import Named, Reading, keep_positive, list_some, read_series
 from mercer.forecast.scales import scale_called
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -162,7 +163,7 @@ class Forecaster(BaseEstimator):
         tables = []
         for place, named in enumerate(self.reading_.many):
             own = None if causes is None else (causes[place] - named.centres) / named.spreads
-            values = self.models_[named.name].forecast(count, own).quantiles(shares)
+            values = self.models_[named.name].forecast(named.ahead(count), own).quantiles(shares)
             tables.append(pd.DataFrame(values.T, index=coming_times(named, count), columns=names))
         if not self.reading_.long:
             return tables[0]
@@ -297,10 +298,13 @@ def run_backtest(
             found = [side for level in levels for side in (0.5 - level / 200, 0.5 + level / 200)]
             steps = np.rint((series.places[after] - series.places[count - 1]) * series.season).astype(int)
             steps = np.maximum(steps, 1)
-            causes = _causes_until(series.causes[after], steps)
-            values = before.forecast(int(steps.max()), causes).quantiles([0.5, *found])[:, steps - 1]
+            ahead = named.calendar.ahead(float(series.places[count - 1] * series.season), int(steps.max()))
+            ahead = ahead[ahead <= steps.max()]
+            numbers = np.searchsorted(ahead, steps)  # weekdays that the data never have are no steps
+            causes = _spread_causes(series.causes[after], numbers, len(ahead))
+            values = before.forecast(ahead, causes).quantiles([0.5, *found])[:, numbers]
             times = named.calendar.times(series.places[after] * series.season)
-            for place, step in enumerate(steps):
+            for place, step in enumerate(numbers + 1):
                 row = {"unique_id": named.name, "fold": folds - fold + 1, "step": int(step), "ds": times[place]}
                 row |= {"y": series.values[after][place], "mean": values[0, place], "scale": naive}
                 for number, level in enumerate(levels):
@@ -311,6 +315,11 @@ def run_backtest(
             f"no series is long enough for {folds} folds of {horizon} steps: ask for fewer or shorter ones"
         )
     table = pd.DataFrame(rows)
+    tested = set(table["unique_id"])
+    if left_out := [named.name for named in reading.many if named.name not in tested]:
+        warnings.warn(
+            f"left out, because they are too short for any fold: {list_some(left_out)}", DataWarning, stacklevel=3
+        )
     there = table["fold"].nunique()
     if there < folds:
         longest = max(len(named.series.values) for named in reading.many)
@@ -323,10 +332,10 @@ def run_backtest(
     return Backtest(table.drop(columns="scale"), _summarise(table, levels))
 
 
-def _causes_until(causes: Array, steps: Array) -> Array:
-    """Return a row of causes for every step up to the last; those of missing steps are never read."""
-    result = np.zeros((int(steps.max()), causes.shape[1]))
-    result[steps - 1] = causes
+def _spread_causes(causes: Array, places: NDArray[np.intp], count: int) -> Array:
+    """Return a row of causes for each of so many steps; those of missing steps are never read."""
+    result = np.zeros((count, causes.shape[1]))
+    result[places] = causes
     return result
 
 

@@ -34,7 +34,7 @@ def read_future(X: Any, reading: Reading, horizon: int) -> list[Array] | None:
 def coming_times(named: Named, horizon: int) -> pd.Index:
     """Return the times of the next steps."""
     last = named.series.places[-1] * named.series.season
-    return named.calendar.times(last + np.arange(1, horizon + 1))
+    return named.calendar.times(last + named.ahead(horizon))
 
 
 def read_given(X: Any, reading: Reading, horizon: int) -> list[Array] | None:
@@ -81,7 +81,8 @@ def _read_in_order(values: Array, reading: Reading, horizon: int) -> list[Array]
 def _read_by_date(dates: pd.Series, values: Array, named: Named, reading: Reading, horizon: int) -> Array:
     of = f" of series '{named.name}'" if named.name else ""
     last = named.series.places[-1] * named.series.season
-    ends = named.calendar.times(last + np.arange(horizon + 1))
+    ahead = named.ahead(horizon)
+    ends = named.calendar.times(last + np.array([0, *ahead]))
     if not len(dates):
         raise InputError(f"the future table has no rows{of}; it needs {horizon}, from {show(ends[1])}")
     steps = count_steps(dates, named, of) - last
@@ -92,16 +93,18 @@ def _read_by_date(dates: pd.Series, values: Array, named: Named, reading: Readin
         )
     result = np.full((horizon, values.shape[1]), np.nan)
     taken = np.zeros(horizon, dtype=bool)
+    order = {int(step): place for place, step in enumerate(ahead)}
     for step, row, date in zip(steps, values, dates, strict=True):
-        place = round(float(step)) - 1
-        if abs(step - 1 - place) > NEAR:
+        place = order.get(round(float(step)))
+        if abs(step - round(float(step))) > NEAR:
             raise InputError(
                 f"the future table has {show(date)}{of}, which is no step of the data; the next is {show(ends[1])}"
             )
-        if place < horizon and taken[place]:
+        if place is None:  # beyond the horizon, or a weekday that the data never have
+            continue
+        if taken[place]:
             raise InputError(f"the future table has two rows for {show(date)}{of}: keep one")
-        if place < horizon:
-            result[place], taken[place] = row, True
+        result[place], taken[place] = row, True
     if not taken.all():
         lacking = ends[1 + int(np.argmin(taken))]
         raise InputError(f"the future table lacks {show(lacking)}{of}, one of the {horizon} steps to come")

@@ -22,7 +22,15 @@ from scipy.special import gammaln, logsumexp, stdtr
 from mercer.errors import InputError
 from mercer.fitting.problem import Problem
 from mercer.fitting.starts import LearnedPrior
-from mercer.forecast.experience import FARTHEST_RELATIVE, FEW_ROWS, Experience, Member, Priors
+from mercer.forecast.experience import (
+    FARTHEST_RELATIVE,
+    FEW_ROWS,
+    Experience,
+    Member,
+    Priors,
+    from_json,
+    to_json,
+)
 from mercer.forecast.model import Series, build_kernel, find_optimum, fit_series, pose
 from mercer.forecast.reading import read_series
 from mercer.forecast.scales import scale_called
@@ -332,7 +340,8 @@ def learn_priors(tables: Any, horizons: Mapping[str, int] | None = None) -> Prio
             groups.setdefault(kind if seasonal or kind == "year" else f"{kind} without season", []).append(named.series)
     enough = {step: many for step, many in groups.items() if len(many) >= LEAST_SERIES}
     if not enough:
-        counts = ", ".join(f"{len(many)} with steps of kind {step}" for step, many in groups.items())
+        counts = ", ".join(f"{len(many)} with steps of kind {step}" for step, many in groups.items()) or "none"
         raise InputError(f"priors are learned from {LEAST_SERIES} series of a kind or more; here are {counts}")
     steps = {step: learn_experience(many, asked[step.split()[0]]) for step, many in enough.items()}
-    return Priors(steps, tuple(f"{len(many)} series with steps of kind {step}" for step, many in enough.items()))
+    sources = tuple(f"{len(many)} series with steps of kind {step}" for step, many in enough.items())
+    return from_json(to_json(Priors(steps, sources)))  # as a file keeps them, so that one forecasts the same

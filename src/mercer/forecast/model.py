@@ -19,6 +19,7 @@ from mercer.errors import NumericalError
 from mercer.fitting.minimise import minimise, starting_points
 from mercer.fitting.problem import FAILED_VALUE, FitOptions, Problem, prepare
 from mercer.fitting.uncertainty import average_evidence
+from mercer.forecast.calendar import Steps
 from mercer.forecast.experience import Experience, Member
 from mercer.forecast.mixture import Mixture, Part
 from mercer.forecast.scales import Scale, scale_called
@@ -54,9 +55,9 @@ class Series:
         """All columns, the places first."""
         return np.column_stack([self.places, self.causes])
 
-    def ahead(self, horizon: int) -> Array:
-        """Return the places of the next steps."""
-        return np.asarray(self.places[-1] + np.arange(1, horizon + 1) / self.season)
+    def ahead(self, steps: Steps) -> Array:
+        """Return the places of times so many steps after the last."""
+        return np.asarray(self.places[-1] + steps / self.season)
 
     def since(self, count: int) -> Series:
         """Return the last rows alone."""
@@ -117,20 +118,24 @@ class SeriesModel:
         """The member with the largest weight."""
         return self.members[int(np.argmax(self.weights))]
 
-    def forecast(self, horizon: int, causes: Array | None = None) -> Mixture:
-        """Foresee the next steps; `causes` has a row for each where there are known causes."""
-        places = self.series.ahead(horizon)
-        known = np.empty((horizon, 0)) if causes is None else causes
+    def forecast(self, steps: Steps, causes: Array | None = None) -> Mixture:
+        """Foresee what lies so many steps ahead; `causes` has a row for each where there are known causes."""
+        places = self.series.ahead(steps)
+        known = np.empty((len(steps), 0)) if causes is None else causes
         inputs, parts = np.column_stack([places, known]), []
         with one_thread():
             for fitted, weight in zip(self.members, self.weights, strict=True):
                 parts.append(Part(fitted.scale, *fitted.predict(inputs), float(weight)))
-        return mix(parts, self.experience, self.series.values)
+        return mix(parts, self.experience, self.series.values, steps)
 
 
-def mix(parts: Sequence[Part], experience: Experience, values: Array) -> Mixture:
-    """Return the forecast of members fitted to these values, with the middle and the bands that experience says."""
-    steps, positive = np.arange(1.0, len(parts[0].middle) + 1), bool(np.all(values > 0))
+def mix(parts: Sequence[Part], experience: Experience, values: Array, ahead: Steps | None = None) -> Mixture:
+    """Return the forecast of members fitted to these values, with the middle and the bands that experience says.
+
+    ahead : how many steps each of the times is away; one, two, three without it.
+    """
+    steps = np.arange(1.0, len(parts[0].middle) + 1) if ahead is None else ahead.astype(float)
+    positive = bool(np.all(values > 0))
     # Below zero the same bend goes the other way, and what is constant neither grows nor fades.
     lean = experience.lean if positive and np.ptp(values) > 0 else 0.0
     moved = []

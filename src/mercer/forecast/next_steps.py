@@ -44,7 +44,8 @@ def foresee(fitted: Fitted) -> NextSteps | None:
         return None
     calendar = make_calendar(Times(numbers, columns[0].timeline))
     horizon = HORIZONS.get(calendar.kind, OTHERWISE)
-    places = (numbers[-1] - calendar.first) / calendar.step + np.arange(1, horizon + 1)
+    last = float((numbers[-1] - calendar.first) / calendar.step)
+    places = np.asarray(last + calendar.ahead(last, horizon), dtype=float)
     mean, std = fitted.predict((calendar.first + calendar.step * places)[:, None])
     ahead = {"mean": mean}
     for level in LEVELS:

@@ -53,9 +53,12 @@ def backtest_figure(summary: pd.DataFrame, *, width: int = 1200, density: int | 
         error.set_ylabel("mean absolute error")
         error.set_ylim(bottom=0)
         for level, opacity in zip(levels, np.linspace(1.0, 0.45, len(levels)), strict=True):
-            held.axhline(float(level), color=GREY, linewidth=0.8, linestyle=":")
+            should = "as many as should be" if level == levels[0] else None
+            held.axhline(float(level), color=GREY, linewidth=0.8, linestyle=":", label=should)
             inside = 100.0 * summary[f"inside_{level}"]
-            held.plot(steps, inside, color=BLUE, alpha=opacity, marker="o", markersize=4, label=f"{level} % band")
+            held.plot(
+                steps, inside, color=BLUE, alpha=opacity, marker="o", markersize=4, label=f"inside the {level} % band"
+            )
         held.set_ylabel("values inside, %")
         held.set_ylim(0, 105)
         for axes in figure.axes:

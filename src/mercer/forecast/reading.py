@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mercer.errors import DataWarning, InputError
-from mercer.forecast.calendar import Calendar, find_digits, make_calendar, read_times, show
+from mercer.forecast.calendar import Calendar, Steps, find_digits, make_calendar, read_times, show
 from mercer.forecast.causes import match_rows, to_labels
 from mercer.forecast.model import Series
 from mercer.forecast.public_holidays import Holiday, find_holidays, list_days_of, mark_days
@@ -21,9 +21,9 @@ LONG = ("unique_id", "ds", "y")
 ALONE = ""  # the name of the only series where ids were not given
 LARGEST = 1e150  # of values: squares of larger ones are not finite
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-WEEKS_TO_SEE = 3  # before a weekday that never occurred is one that never does
 NO_NUMBERS = {"datetime64": "dates", "datetime": "dates", "date": "dates", "period": "dates",
               "timedelta64": "durations", "timedelta": "durations", "complex": "complex numbers"}  # fmt: skip
+MOST_ROWS = 1000  # the last ones of a series: time grows with their cube, and what lies further back says little
 CYCLES = 1.5  # of its usual season that a series must show for it to be looked for unasked
 
 
@@ -36,6 +36,11 @@ class Named:
     calendar: Calendar
     centres: Array
     spreads: Array
+    earlier: int = 0  # values before those that are used
+
+    def ahead(self, count: int) -> Steps:
+        """Return how many steps lie from the last value to each of the next."""
+        return self.calendar.ahead(float(self.series.places[-1] * self.series.season), count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,14 +94,21 @@ def read_series(y: Any, X: Any, season: int | None, country: str | None = None) 
         if not found.calendar.even:
             of = f" of series {name}" if long else ""
             notes.append(f"the steps{of} are not even; the typical one, {found.calendar.words}, is used for what comes")
+    notes += note_earlier(many)
     if left_out:
-        notes.append(f"left out, because one value shows nothing of what comes: {_list(left_out)}")
+        notes.append(f"left out, because one value shows nothing of what comes: {list_some(left_out)}")
     notes += note_weekdays(many)
     if not many:
         raise InputError("there is no series with two values or more: a forecast needs some")
     for note in notes[:3]:
         warnings.warn(note, DataWarning, stacklevel=4)
     return Reading(tuple(many), causes, tuple(notes), long, country, holidays, target)
+
+
+def open_all_days(reading: Reading) -> Reading:
+    """Return the reading with every weekday among the steps to come."""
+    many = tuple(replace(named, calendar=replace(named.calendar, closed=())) for named in reading.many)
+    return replace(reading, many=many)
 
 
 def _name_series(ids: pd.Series) -> pd.Series:
@@ -113,7 +125,7 @@ def keep_positive(reading: Reading) -> Reading:
     if not kept:
         least = others[0].series.values.min()
         raise InputError(f"positive is for values above zero, and {reading.call(others[0].name)} has {least:g}")
-    note = f"left out, because positive is for values above zero: {_list([named.name for named in others])}"
+    note = f"left out, because positive is for values above zero: {list_some([named.name for named in others])}"
     warnings.warn(note, DataWarning, stacklevel=4)
     return replace(reading, many=kept, notes=(*reading.notes, note))
 
@@ -198,16 +210,18 @@ def _read_one(name: str, called: str, rows: pd.DataFrame, causes: Sequence[str],
     times = read.numbers
     order = np.argsort(times, kind="stable")
     times, values, known = times[order], values[there][order], known[there][order]
+    earlier = max(0, len(times) - MOST_ROWS)
     if (same := np.flatnonzero(np.diff(times) == 0)).size:
         shown = rows["ds"].to_numpy()[there][order][same[0]]
         raise InputError(f"{called} has two values for {show(shown)}: add them up or keep one")
+    times, values, known = times[earlier:], values[earlier:], known[earlier:]
     calendar = make_calendar(replace(read, numbers=times))
     length = choose_season(season, calendar, times, called)
     places = (times - times[0]) / calendar.step / length
     centres, spreads = known.mean(axis=0), known.std(axis=0)
     spreads = np.where(spreads > 0, spreads, 1.0)
     series = Series(places, values, (known - centres) / spreads, float(length))
-    return Named(name, series, calendar, centres, spreads)
+    return Named(name, series, calendar, centres, spreads, earlier)
 
 
 def choose_season(asked: int | None, calendar: Calendar, times: Array, called: str) -> int:
@@ -224,20 +238,25 @@ def choose_season(asked: int | None, calendar: Calendar, times: Array, called: s
     return int(asked)
 
 
+def note_earlier(many: Sequence[Named]) -> list[str]:
+    """Say how many values of long series are not used."""
+    counts = [named.earlier for named in many if named.earlier]
+    if not counts:
+        return []
+    of = f"of {MOST_ROWS + counts[0]:,} values" if len(many) == 1 else f"values of {len(counts)} of {len(many)} series"
+    last = f"the last {MOST_ROWS:,} {of} are used"
+    return [f"{last}: what lies further back says little of what comes, and would take long"]
+
+
 def note_weekdays(many: Sequence[Named]) -> list[str]:
-    """Say which weekdays series of days never have, as those are forecast too."""
-    lacking: dict[tuple[str, ...], int] = {}
-    for named in many:
-        days = named.series.places * named.series.season
-        if named.calendar.kind == "day" and days[-1] >= WEEKS_TO_SEE * 7:
-            there = set(pd.DatetimeIndex(named.calendar.times(days)).day_name())
-            missing = tuple(f"{day}s" for day in WEEKDAYS if day not in there)
-            if missing:
-                lacking[missing] = lacking.get(missing, 0) + 1
+    """Say which weekdays series of days never have, as what comes passes over them too."""
+    lacking: dict[tuple[int, ...], int] = {}
+    for closed in (named.calendar.closed for named in many if named.calendar.closed):
+        lacking[closed] = lacking.get(closed, 0) + 1
     return [
-        f"{'the data have' if len(many) == 1 else f'{count} of {len(many)} series have'} no {' and '.join(days)}; "
-        "the steps to come have them: pass over what is foreseen for those days"
-        for days, count in lacking.items()
+        f"{'the data have' if len(many) == 1 else f'{count} of {len(many)} series have'} no "
+        f"{' and '.join(f'{WEEKDAYS[day]}s' for day in closed)}; the steps to come have none either"
+        for closed, count in lacking.items()
     ]
 
 
@@ -249,6 +268,7 @@ def _count(what: str, lacking: pd.Series) -> list[str]:
     return [f"1 row has {what} and is left out" if count == 1 else f"{count} rows have {what} and are left out"]
 
 
-def _list(names: Sequence[str], most: int = 5) -> str:
+def list_some(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -76,6 +76,7 @@ def _fix(owner: Any) -> Any:
 
 # -------------------------------------------------------------------------------------------------------- the forecast
 
+LEAST_SHARE = 0.0005  # less is 0.0 %
 CYCLES = {("month", 12): "year", ("quarter", 4): "year", ("week", 52): "year", ("day", 7): "week", ("hour", 24): "day"}
 PLURALS = {"month": "months", "quarter": "quarters", "year": "years", "week": "weeks", "day": "days", "hour": "hours"}
 
@@ -122,8 +123,8 @@ def tell_seasons(count: int, outlook: Outlook) -> str:
 
 
 def show_change(outlook: Outlook, change: ForecastChange) -> str:
-    """Write a change in per cent where values are positive, else as it is."""
-    if change.share is None:
+    """Write a change in per cent where values are positive and it is no tiny share of them, else as it is."""
+    if change.share is None or abs(change.share) < LEAST_SHARE:
         return f"{'+' if change.after >= change.before else ''}{resolve(change.after - change.before, outlook.finest)}"
     return f"{100 * change.share:+.1f} %".replace("-", "\u2212")
 
@@ -138,6 +139,8 @@ def tell_change(outlook: Outlook, change: ForecastChange, target: str) -> str:
     if change.seasons:
         what = f"On average the next {count_steps(change.steps, calendar)} lie"
         than = f"the same {PLURALS.get(calendar.kind, 'steps')} {tell_seasons(change.seasons, outlook)} before"
+    if change.after == change.before:
+        return f"{what} as high as {than}."
     size = "less than" if change.strength < 1 else f"{change.strength:.1f} times"
     return f"{what} {amount} {side} {than}; that is {size} the uncertainty of a single step."
 
@@ -145,7 +148,8 @@ def tell_change(outlook: Outlook, change: ForecastChange, target: str) -> str:
 def show_surprise(outlook: Outlook, surprise: Surprise) -> str:
     """Write the worst predicted value for a table."""
     when = tell_time(outlook.times[surprise.place], outlook.named.calendar)
-    return f"{when}: {surprise.deviations:+.1f} sd".replace("-", "\u2212")
+    deviations = round(surprise.deviations, 1) + 0.0  # no minus before zero
+    return f"{when}: {deviations:+.1f} sd".replace("-", "\u2212").replace("+0.0", "0.0")
 
 
 def tell_surprise(outlook: Outlook, surprise: Surprise) -> list[str]:

@@ -14,6 +14,7 @@ import pandas as pd
 from mercer.errors import InputError
 from mercer.forecast.forecaster import Forecaster
 from mercer.forecast.future import NEAR, count_steps
+from mercer.forecast.reading import open_all_days
 from mercer.kernels.expression import Expression
 
 try:
@@ -75,6 +76,7 @@ class MercerForecaster(BaseForecaster):
         settings = {"priors": self.priors, "positive": self.positive, "holidays": self.holidays}
         known = None if X is None or X.shape[1] == 0 else X.set_axis(list(map(str, X.columns)), axis=1)
         self.forecaster_ = Forecaster(self.kernel, self.season, **settings).fit(y, known)
+        self.forecaster_.reading_ = open_all_days(self.forecaster_.reading_)  # sktime says which days it wants
         return self
 
     def _predict(self, fh: Any, X: pd.DataFrame | None) -> pd.Series:
