@@ -312,8 +312,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     ranking = rank_contributions(subject) if found and subject.alone else None  # else "it removes 90 %" would mislead
     components = explain_components(curves, ranking, narrator)
     noise_std = math.sqrt(subject.noise_variance)
-    dependences, sees = find_dependences(subject), can_see(subject)
-    denies = can_see(subject, seen=SEEN_OF_ANY_SHAPE)
+    dependences, denies = find_dependences(subject), can_see(subject, seen=SEEN_OF_ANY_SHAPE)
     checks = check_residuals(subject, dependences, narrator)
     pure = all(check.clear or check.doubtful for check in checks if check.name in PATTERNS)
     enough = subject.freedom >= NUMBERS_OF_NOISE * fitted.scores.parameters and can_tell_noise(subject)
@@ -350,7 +349,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     suspicious = any(len(each.columns) > 1 and not each.clear for each in dependences)
     joined = find_interactions(subject, suspicious, denies) if partition is None and found else []
     listed = _list_answers(answers, extrapolation, (held_out, checks), effects, narrator)
-    if checks and sees and all(check.clear for check in checks):
+    if checks and denies and all(check.clear for check in checks):
         narrator.claims.append(Claim("nothing left over", subject.target))
     return Explanation(
         target=subject.target,
@@ -372,7 +371,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         interactions=tuple(narrator.say(claim) for claim in joined),
         extrapolation=extrapolation,
         checks=checks,
-        residual_sentence=words.residual_sentence(checks, sees),
+        residual_sentence=words.residual_sentence(checks, denies),
         not_found=tuple(claim.value for claim in absent),
         not_found_sentences=tuple(words.absence_sentences(absent, len(subject.table_columns))),
         averaging=_average(subject, fitted, narrator),
