@@ -491,6 +491,8 @@ def test_totals_of_parts_are_left_out(reading):
     text = "region,sales\nnorth,1\nnorth,2\nnorth Total,3\nsouth,4\nsouth,5\nsouth Total,9\nGrand Total,12\n"
     assert reading(text).frame.sales.tolist() == [1, 2, 4, 5]
     assert len(reading("kind,sales\nnorth,1\nTotal loss,2\nsouth,3\n").frame) == 3  # no total of a loss
+    assert len(reading("kind,sales\n" + "social,1\nsocial media,2\n" * 3).frame) == 6  # media is no sum here
+    assert len(reading("kind,sales\n" + "fat,1\nfat total,2\n" * 3).frame) == 6  # it comes again and again: a category
 
 
 def test_marks_of_missing_entries_by_the_users_word(reading):

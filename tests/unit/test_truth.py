@@ -965,3 +965,13 @@ def test_that_nothing_is_left_over_needs_rows_that_would_show_a_pattern_of_any_s
             assert "nothing left over" in {claim.kind for claim in many.claims}
         if all(check.clear for check in few.checks):
             assert "too few rows for them to see what is small" in few.residual_sentence
+
+
+def test_a_regime_of_few_rows_is_no_noise() -> None:
+    """Where another regime holds a summand has no variance, and rows do not correlate there: that says nothing."""
+    x = np.arange(300.0)
+    rows = pd.DataFrame({"x": x})
+    y = np.where(x < 30, 8.0 * np.sin(x / 5.0), 0.05 * x) + np.random.default_rng(0).normal(0.0, 0.3, 300)
+    kernel = "CP(SE(0, lengthscale=fixed(5)), LIN, on=0, location=fixed(29.5), width=fixed(0.1))"
+    subject = subject_of(mercer.GPRegressor(kernel, restarts=1, random_state=0).fit(rows, y).fitted_)
+    assert not any(subject.is_noise(part) for each in subject.kernels for part in each.parts)

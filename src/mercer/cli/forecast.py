@@ -167,6 +167,8 @@ def refuse_two_parts(request: ForecastRequest, when: str) -> None:
     parts += [("causes", name) for name in request.causes]
     taken: dict[str, str] = {}
     for part, name in parts:
+        if name is not None and taken.get(name) == part:
+            raise InputError(f"Column '{name}' is named twice in --{part}; once is enough.")
         if name is not None and name in taken:
             raise InputError(f"Column '{name}' is named as --{taken[name]} and as --{part}; it can be one of them.")
         if name is not None:
@@ -274,8 +276,8 @@ def say(model: Forecaster, found: pd.DataFrame, request: ForecastRequest) -> str
         return f"The next {request.horizon} steps of {request.target} in {many} series"
     last, time = found.iloc[-1], found["ds"].iloc[-1]  # a row turns whole numbers into others
     digits = count_digits(last["lower_95"], last["upper_95"])
-    mean, lower, upper = (f"{last[name]:.{digits}g}" for name in ("mean", "lower_95", "upper_95"))
-    when = _day(time, model.reading_.many[0].calendar.kind)
+    mean, lower, upper = (write_plainly(last[name], digits) for name in ("mean", "lower_95", "upper_95"))
+    when = _day(time, model.reading_.many[0].calendar.kind, _has_hours(found))
     return (
         f"The next {request.horizon} steps of {request.target}: {mean} at {when}, with 95 % probability "
         f"between {lower} and {upper}"
@@ -288,6 +290,17 @@ def count_digits(lower: float, upper: float) -> int:
     if not (width > 0 and math.isfinite(largest)):
         return DIGITS
     return min(max(DIGITS, math.ceil(math.log10(largest / width)) + 2), MOST_DIGITS)
+
+
+def write_plainly(value: float, digits: int) -> str:
+    """Write a number with so many digits, without an exponent where people need none."""
+    rounded = float(f"{value:.{digits}g}")
+    return f"{rounded:.15g}" if 1e-4 <= abs(rounded) < 1e15 else f"{rounded:.{digits}g}"
+
+
+def _has_hours(found: pd.DataFrame) -> bool:
+    """Tell whether a step of a table has an hour, so that midnight is shown too."""
+    return any(len(_day(moment)) > len("2024-01-31") for moment in found["ds"])
 
 
 def _day(moment: object, kind: str = "none", timed: bool = False) -> str:
@@ -305,12 +318,12 @@ def show(found: pd.DataFrame, kind: str = "none") -> str:
     digits = [count_digits(min(row), max(row)) for row in numbers.to_numpy()]
     columns = {
         str(name): [
-            f"{0.0 if abs(value) < least else value:.{count}g}" for value, count in zip(column, digits, strict=True)
+            write_plainly(0.0 if abs(value) < least else value, count)
+            for value, count in zip(column, digits, strict=True)
         ]
         for name, column in numbers.items()
     }
-    timed = any(len(_day(moment)) > len("2024-01-31") for moment in shown["ds"])
-    shown = shown.assign(**columns, ds=[_day(moment, kind, timed) for moment in shown["ds"]])
+    shown = shown.assign(**columns, ds=[_day(moment, kind, _has_hours(found)) for moment in shown["ds"]])
     text = shown.to_string(index=False)
     more = len(found) - len(shown)
     return f"{text}\n... and {more} rows more" if more > 0 else text

@@ -109,7 +109,7 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
         file = folder / MODEL
         save(fitted, file)  # before all else: who stops the explanation keeps what was learned
         again = f"mercer explain {shlex.quote(str(file))}"
-        terminal.stopped = f"stopped before it was explained; the model is kept: {again}"
+        terminal.stopped = f"stopped before all was written; the model is kept: {again}"
         with terminal.working("explaining"):
             explanation = explain_classes(fitted) if isinstance(fitted, FittedClasses) else explain(fitted)
             steps = None if isinstance(fitted, FittedClasses) else foresee(fitted)

@@ -291,7 +291,7 @@ def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> FitI
 def _refuse_extreme(what: str, spread: float) -> None:
     """Refuse numbers whose squares are none, and say by what to multiply them."""
     if not SMALLEST_SQUARE <= spread <= 1.0 / SMALLEST_SQUARE:
-        power = math.floor(math.log10(spread)) if 0.0 < spread < math.inf else 308
+        power = math.floor(math.log10(spread)) if 0.0 < spread < math.inf else (308 if spread else -308)
         raise InputError(
             f"{what} varies by about 1e{power:+d}: such numbers are too large or too small to be scaled. Give them in "
             f"another unit, as multiplied by 1e{-power:+d}"

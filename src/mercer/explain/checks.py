@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.compute import fused
 from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence
 from mercer.explain.subject import Subject
 from mercer.explain.words import Narrator
@@ -172,8 +171,11 @@ def can_tell_noise(subject: Subject) -> bool:
             roles = {leaf.spec.words.role for leaf in part.kernel.leaves()}
             if roles != {"fading"} or part.columns != (subject.only_column,) or subject.is_noise(part):
                 continue
-            variance = float(fused.diagonal(part.program, part.values, subject.data.X[:1])[0])
-            apart = np.diagonal(subject.correlate_rows(part), 2)
+            sizes, holds = subject.sizes_of(part)
+            apart = np.diagonal(subject.correlate_rows(part), 2)[holds[:-2] & holds[2:]]
+            variance = float(sizes.max())
+            if not len(apart):
+                continue
             if variance > MOST_OF_NOISE * noise and float(apart.mean()) * variance / (variance + noise) < least:
                 doubtful += kernel.within
                 break

@@ -282,7 +282,7 @@ class Explanation:
         found += [("shape", functional.sentence) for functional in self.functionals]
         if self.extrapolation is not None:
             last = [forecast.sentence for forecast in self.extrapolation.forecasts[-1:]]
-            found.append(("beyond", " ".join([*last, self.extrapolation.sentence])))
+            found.append(("beyond", " ".join([*last, self.extrapolation.sentence]).strip()))
         found.append(("left over", self.residual_sentence))
         if self.not_found_sentences:
             found.append(("not found", " ".join(self.not_found_sentences)))

@@ -33,10 +33,9 @@ ALONE = 0.99  # of the weight, within the data and beyond: a kernel with more is
 HEARD = 0.01  # of the weight: a kernel with less is not spoken of
 NEIGHBOURS = 200  # rows next to each other that are compared
 UNLIKE = 0.2  # the correlation of a row with any other below which what they have of a summand is noise
-WITHIN, TOO_FEW = (
-    0.95,
-    2.6,
-)  # of the errors are within their band; standard errors: with fewer it is too narrow (p < .01)
+WITHIN = 0.95  # of the errors are within their band
+TOO_FEW = 2.6  # standard errors: with fewer the band is too narrow (p < .01)
+LEAST_SIZE = 1e-6  # of the largest variance of a summand: a regime has less where another one holds
 MAD = 1.4826  # times the median error is the standard deviation, of a normal one
 
 
@@ -179,9 +178,16 @@ class Subject:
         if part not in _NOISY:
             roles = {leaf.spec.words.role for leaf in part.kernel.leaves()}
             fades = "fading" in roles and roles <= {"fading", "trend", "constant", "noise"}
-            own = fades and part.columns == (self.only_column,) and len(self._neighbours) > 1
-            _NOISY[part] = own and float(self.correlate_rows(part).max(axis=1).mean()) < UNLIKE
+            own = fades and part.columns == (self.only_column,)
+            holds = self.sizes_of(part)[1] if own else np.zeros(1, dtype=bool)
+            enough = own and holds.sum() > 1
+            _NOISY[part] = bool(enough and self.correlate_rows(part).max(axis=1)[holds].mean() < UNLIKE)
         return _NOISY[part]
+
+    def sizes_of(self, part: KernelPart) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the variance of a summand at the neighbours, and at which of them it has any: where a regime holds."""
+        sizes = fused.diagonal(part.program, part.values, self._neighbours)
+        return sizes, sizes > LEAST_SIZE * sizes.max()
 
     def correlate_rows(self, part: KernelPart) -> Array:
         """Return how a summand correlates rows that are neighbours along the only input; 0 of a row with itself."""

@@ -80,8 +80,8 @@ SENTENCES |= {  # those of one sentence without any choice
     ),
     "noise": lambda claim, _: f"Noise of standard deviation {number(claim.value)}.",
     "noise not known": lambda *_: (
-        "How much of this is noise cannot be told: with so few rows it looks the same as what changes from one row to "
-        "the next."
+        "How much of this is noise cannot be told: noise and what changes from one row to the next explain these rows "
+        "about equally well."
     ),
     "unexplained": lambda claim, _: (
         f"Noise or what the model has not found, of standard deviation {number(claim.value)}."
@@ -430,12 +430,12 @@ def _say_unusual(claim: Claim, vocabulary: Vocabulary) -> str:
     number_line = found.column is not None and vocabulary.column(found.column).unit is None
     along = f"{found.column} " if number_line else ""
     if not found.rows:
-        few = "" if found.enough else ", as far as so few rows can tell"
+        few = "" if found.enough else ", as far as this model can tell"
         if found.doubtful is None:
             return f"None of the {found.checked:,} rows stands out from what the others predict{few}."
         most = f"{along}{found.doubtful.at} ({_say_unusual_row(found.doubtful)}, {p_value(found.doubtful.p_value)})"
         text = f"None of the {found.checked:,} rows clearly stands out from what the others predict"
-        return f"{text}; nearest to it: {most}."
+        return f"{text}{few}; nearest to it: {most}."
     for each in found.rows:
         parts.append(f"{along}{each.at} ({_say_unusual_row(each)})")
     more = f", and {found.count - len(parts)} others" if found.count > len(parts) else ""

@@ -314,7 +314,8 @@ class ClassSearch:
             objective = self.settings.objective
             if not callable(objective):
                 # a search often comes back to a kernel, K# above all, and the folds are the same: so is the score
-                scores.append(self.scores.get(form) or self.folds.score(form.kernel))
+                known = self.scores.get(form)
+                scores.append(self.folds.score(form.kernel) if known is None else known)
                 return scores[0].score
             gram, _ = classes.evaluate_blocks(form.kernel(self.scales), self.X, self.X[:1], self.spectrum)
             value = float(objective(gram))

@@ -27,6 +27,7 @@ TOTAL = re.compile(
     r"suma|totaal|average|mean|mittelwert|durchschnitt|moyenne|media|Σ",
     re.IGNORECASE,
 )
+SUM = re.compile(r"(?:(?:sub|over\s?all)[\s-]?)?total(?:s|e|en|i|aal)?|sums?|summe|gesamt|somme|suma", re.IGNORECASE)
 MOST_TOTALS = 0.4  # of the rows: a total after every two
 _UNIT = (
     r"%|‰|°|°?[CFK]|[munpkMGT]?(?:g|m|s|l|L|W|Wh|V|A|Hz|Pa|J|N|mol|bar|eq)|mm|cm|km|ha|t|min|h|hr|hrs|hours?|d|days?|"
@@ -221,9 +222,10 @@ def _drop_below(rows: list[Record], width: int) -> tuple[list[Record], list[Deci
     if footnotes:
         decisions.append(Decision("footnotes", repr(_plain(footnotes[0].cells[0])[:40]), count=len(footnotes)))
     words = [next((_plain(cell) for cell in row.cells if not is_empty(cell)), "") for row in rows]
-    entries = set(words)
+    entries = set(words) - {""}
     totals = [place for place, word in enumerate(words) if TOTAL.fullmatch(word.rstrip(":"))]
-    parts = [place for place, word in enumerate(words) if _is_part_total(word, entries)]
+    parts = [place for place, word in enumerate(words) if _is_part_total(word, entries) and words.count(word) == 1]
+    parts = parts if len(parts) <= MOST_TOTALS * len(rows) else []
     # among texts a word such as Total may be a category, unless it stands once and last
     few = len(totals) <= MOST_TOTALS * len(rows) if dated else totals == [len(rows) - 1]
     totals = sorted({*(totals if few else ()), *parts})
@@ -237,4 +239,4 @@ def _is_part_total(word: str, entries: set[str]) -> bool:
     """Tell whether a word is that of a total of one entry, as "North Total" below rows of "North"."""
     first, _, rest = word.rstrip(":").partition(" ")
     start, _, last = word.rstrip(":").rpartition(" ")
-    return bool((TOTAL.fullmatch(last) and start in entries) or (TOTAL.fullmatch(first) and rest in entries))
+    return bool((SUM.fullmatch(last) and start in entries) or (SUM.fullmatch(first) and rest in entries))
