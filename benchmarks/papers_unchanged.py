@@ -78,7 +78,10 @@ def measure(commit: str, cells: list[tuple[str, str]], data: Path) -> list[Any]:
                 command = [sys.executable, "-W", "ignore", "-m", *command_of(file, cell)]
                 command += ["--data", str(data), "--out", str(out)]
                 subprocess.run(command, cwd=tree, check=True, env=environment, stdout=subprocess.DEVNULL)
-                found.append(without_times(json.loads(out.read_text())["results"][cell]))
+                results = json.loads(out.read_text())["results"]
+                if cell not in results:
+                    raise SystemExit(f"{file}.json has no cell {cell}; it has {', '.join(list(results)[:5])} ...")
+                found.append(without_times(results[cell]))
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=False)
     return found
