@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.explain.checks import correlations
-from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence
+from mercer.explain.claims import MAD, WITHIN_95, Claim, ClaimEvidence
 from mercer.explain.gathering import (
     Curves,
     GatheredComponent,
@@ -43,7 +43,7 @@ UNUSUAL = 0.01  # the chance that any row at all is called unusual where none is
 MAY_BE_UNUSUAL = 0.2  # the same of the one that is said to come nearest to it
 # Times: with bands that are too narrow by more nothing can be seen; rows that are left for each number of the kernels.
 MUCH_TOO_NARROW, ROWS_FOR_UNUSUAL = 2.0, 5.0
-MAD, FREEDOM = 1.4826, 30  # of a normal distribution; degrees of freedom: real errors have somewhat heavier tails
+FREEDOM = 30  # degrees of freedom: real errors have somewhat heavier tails
 MOST_NAMED = 5  # unusual rows
 MOST_PLACES = 400  # in a cycle
 SURE = 0.9  # of the probability: months are named until they have as much

@@ -11,6 +11,7 @@ import numpy as np
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 
+MAD = 1.4826  # times the median error is the standard deviation, of a normal distribution
 WITHIN_95 = 1.959964  # standard deviations: 95 % of a normal distribution lie within
 
 

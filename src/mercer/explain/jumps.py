@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence
+from mercer.explain.claims import MAD, WITHIN_95, Claim, ClaimEvidence
 from mercer.explain.gathering import Curves, classify
 from mercer.explain.rhythms import Whitened, find_likeliest, whiten
 from mercer.explain.subject import Subject
@@ -29,7 +29,7 @@ AROUND, APART_ROWS = 60, 2  # rows on both sides of a known jump that are looked
 LOOKED_AT = 40  # places where the level differs most from one side to the other
 CLEAR = 1e-4  # the p-value, corrected for all places, below which a jump is named
 BESIDE, APART = 12, 4.0  # rows on each side through which lines go; standard errors by which these miss each other
-MAD, STEPS_OUT = 1.4826, 4.0  # of a normal distribution; times the usual step from row to row: a walk has none larger
+STEPS_OUT = 4.0  # times the usual step from row to row: a walk has none larger
 OF_SPREAD = 1.0  # of the spread of the data: a smaller jump is not what they are about
 
 

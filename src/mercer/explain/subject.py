@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mercer.compute import fused
 from mercer.compute.program import Program, compile_program
 from mercer.explain.categories import mark_levels
-from mercer.explain.claims import WITHIN_95
+from mercer.explain.claims import MAD, WITHIN_95
 from mercer.explain.wording import Column, Vocabulary
 from mercer.fitting.periods import typical_gap
 from mercer.inference.contract import Data, Engine, Posterior, Prediction
@@ -36,7 +36,6 @@ UNLIKE = 0.2  # the correlation of a row with any other below which what they ha
 WITHIN = 0.95  # of the errors are within their band
 TOO_FEW = 2.6  # standard errors: with fewer the band is too narrow (p < .01)
 LEAST_SIZE = 1e-6  # of the largest variance of a summand: a regime has less where another one holds
-MAD = 1.4826  # times the median error is the standard deviation, of a normal one
 
 
 @dataclass(frozen=True, eq=False)
