@@ -50,6 +50,7 @@ MEASURED_BY = {  # the modules that leave out what is as young as --older says, 
     "surfaces.json": "benchmarks.surfaces",
     "textures.json": "benchmarks.textures",
 }
+SIGNS = {"lower": 1.0, "higher": -1.0}  # of a gain
 CORES = {"cores": " cores"}  # what a path that ends so counts
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
 
@@ -220,7 +221,7 @@ def write_row(row: Row) -> list[str]:
     lines = [f"{row.paper}, {row.where}: {row.about}." + (f" {row.library}." if row.library else "")]
     if row.figures:
         lines += ["", "| | paper | Mercer |", "|---|---|---|"]
-        lines += [f"| {figure.what} | {figure.paper} | {shown(figure)} |" for figure in row.figures]
+        lines += [f"| {figure.what} | {printed(figure)} | {shown(figure)} |" for figure in row.figures]
         counted = [compare(row, *each) for each in row.compared if state(row) != NOT_MEASURED]
         lines += ["", *(f"- {each}" for each in counted), *([""] if counted else []), circumstances(row)]
     if row.commands:
@@ -236,24 +237,29 @@ def shown(figure: Figure) -> str:
     return (read(figure.mercer) if figure.mercer is not None else "") or "-"
 
 
+def printed(figure: Figure) -> str:
+    """Return the paper's number, with that of the authors' logs where its decimals leave nothing."""
+    return figure.paper if figure.logged is None else f"{figure.paper} ({figure.logged:.8f} in the authors' logs)"
+
+
 def compare(row: Row, ending: str, better: str) -> str:
     """Return how often Mercer's number is better than the printed one, to the decimals that are printed.
 
-    A printed zero cannot be beaten to its decimals: where Mercer's number is as small, that is said.
+    A printed zero cannot be beaten to its decimals: the number of the authors' logs takes its place where there is one.
     """
     measured, won, equal = 0, list[str](), list[str]()
     figures = [figure for figure in row.figures if figure.what.endswith(ending) and figure.paper]
     for figure in figures:
         if figure.mercer is None or not len(numbers_at(figure.mercer)):
             continue
-        printed = figure.paper.split()[0]
-        decimals = len(printed.partition(".")[2])
-        gain = (float(printed) - round(average(figure.mercer), decimals)) * (1.0 if better == "lower" else -1.0)
+        paper, ours = figure.paper.split()[0], average(figure.mercer)
+        theirs, decimals = float(paper), len(paper.partition(".")[2])
+        gain = (theirs - round(ours, decimals) if figure.logged is None else figure.logged - ours) * SIGNS[better]
         measured += 1
         name = figure.what.removesuffix(ending).rstrip(", ")
         if gain > 0:
-            won.append(name)
-        elif gain == 0 and float(printed) == 0:
+            won.append(name if figure.logged is None else f"{name} by the authors' logs")
+        elif gain == 0 and theirs == 0:
             equal.append(name)
     names = f" ({', '.join(won)})" if won else ""
     same = f"; {', '.join(equal)}: {0:.3f} as printed" if equal else ""

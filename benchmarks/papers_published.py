@@ -108,6 +108,9 @@ NKN_TABLE_1 = {
     },
 }
 
+# RMSE of the NKN on naval in the authors' logs, last evaluations: both tables print 0.000
+NAVAL_LOGS = {"random": 5.461e-6, "pca": 1.3384e-4}
+
 # NKN Table 2: the PCA split
 NKN_TABLE_2 = {
     "boston": {

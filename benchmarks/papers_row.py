@@ -26,11 +26,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of a row."""
+    """One line of a row.
+
+    `logged`: the number in the authors' logs, where the paper's decimals leave nothing of it.
+    """
 
     what: str
     paper: str
     mercer: Reading | None = None
+    logged: float | None = None
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,18 @@ def test_rows_with_something_missing_are_found(change: dict[str, Any], problem: 
     assert any(problem in each for each in papers.row_problems(replace(row, **change)))
 
 
+def test_a_printed_zero_is_compared_by_the_authors_logs() -> None:
+    row = next(row for row in ROWS if row.item == "nkn-table-1")
+    figure = next(figure for figure in row.figures if figure.what == "naval, NKN, RMSE")
+    assert figure.mercer is not None
+    ours = papers.average(figure.mercer)
+    for logged, said in ((1.01 * ours, "1 of 1 measured (naval by the authors' logs), of 1"), (0.99 * ours, "0 of 1")):
+        one = replace(row, figures=(replace(figure, logged=logged),))
+        assert said in papers.compare(one, ", NKN, RMSE", "lower")
+    one = replace(row, figures=(replace(figure, logged=None),))
+    assert "0 of 1 measured; naval: 0.000 as printed" in papers.compare(one, ", NKN, RMSE", "lower")
+
+
 def test_numbers_are_read_from_dictionaries_and_lists() -> None:
     data = {"runs": [{"kernel": "SE", "best": [3.0, 1.0]}, {"kernel": "NKN", "best": [2.0, 0.5]}], "a/1": {"x": 4}}
     assert papers.find(data, "runs|[kernel=*]|best|[-1]") == [1.0, 0.5]
