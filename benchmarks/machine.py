@@ -14,9 +14,10 @@ PACKAGES = ("mercer", "numpy", "scipy", "numba", "torch", "gpytorch", "botorch",
 
 
 def describe() -> dict[str, Any]:
-    """Return the machine and the versions as plain values."""
+    """Return the machine, the versions and the state of the code as plain values."""
     return {
         "date": now(),
+        "code": code(),
         "processor": processor(),
         "cores": os.cpu_count(),
         "usable cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -29,6 +30,7 @@ def describe() -> dict[str, Any]:
     }
 
 
+CODE = "code"  # how the line of a description begins that names the state of the package
 NEVER = "9999"  # a date after all others: what is older than that is everything
 
 
@@ -91,6 +93,7 @@ def lines(machine: dict[str, Any]) -> list[str]:
         f"blas        {'; '.join(machine['blas'])}",
         f"versions    Python {machine['python']}, {versions}",
         f"load        {machine['load average']} before the run",
+        *([f"{CODE}        {machine['code']}"] if "code" in machine else []),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.machine import CODE
 from benchmarks.machine import lines as machine_lines
 from benchmarks.optimise_functions import FIRST, FUNCTIONS, OTHERS, PAPER, draw_rotation, make_function
 from benchmarks.optimise_methods import METHODS
@@ -383,7 +384,7 @@ def report_machines(runs: Runs) -> list[str]:
     """Return every machine with what was measured on it."""
     found: dict[tuple[str, ...], set[str]] = {}
     for record in runs.all():
-        lines = tuple(line for line in record["machine"] if not line.startswith(("date", "load", "blas")))
+        lines = tuple(line for line in record["machine"] if not line.startswith(("date", "load", "blas", CODE)))
         found.setdefault(lines, set()).add(record["method"])
     parts = []
     for machine, methods in found.items():

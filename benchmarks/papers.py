@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import CODE
 from benchmarks.papers_age import last_change
 from benchmarks.papers_row import PAPERS, Figure, Reading, Row, Source
 from benchmarks.papers_rows import ROWS
@@ -146,14 +147,13 @@ def show(number: float, digits: int) -> str:
     return f"{number:,.{min(digits, 1) if abs(number) >= 1000 else digits}f}"
 
 
-def texts(source: Source, path: str) -> list[str]:
-    """Return the different values at a path of a source, in order, as short texts."""
+def texts(source: Source, path: str, line: str = "processor") -> list[str]:
+    """Return the different values at a path of a source, in order, as short texts; of several lines the one named."""
     found: list[str] = []
     for value in find(load(source.file), path) if path else []:
-        lines = value if isinstance(value, list) else [value]
-        line = next((each for each in lines if str(each).startswith("processor")), lines[0])
-        text = str(line).removeprefix("processor").split(";")[0].strip()[:60]
-        if text not in found:
+        lines = [each for each in value if each.startswith(line)] if isinstance(value, list) else [value]
+        text = str(lines[0]).removeprefix(line).split(";")[0].strip()[:60] if lines else ""
+        if text and text not in found:
             found.append(text)
     return found
 
@@ -282,7 +282,7 @@ def circumstances(row: Row) -> str:
             " and ".join(join_texts(sources, paths)) + CORES.get(paths[0][-5:], "")
             for paths in zip(*(source.machine for source in sources), strict=True)
         )
-        codes = join_texts(sources, [source.code for source in sources])
+        codes = join_texts(sources, [source.code for source in sources], CODE)
         code = f"code {', '.join(codes[:6])}{' and others' if len(codes) > 6 else ''}" if codes else "code not kept"
         found.append(f"[{file}](../benchmarks/results/{file}) {when} UTC, {where}, {code}")
     if not found:
@@ -294,9 +294,9 @@ def circumstances(row: Row) -> str:
     return f"Mercer: {'; '.join(found)}.{note}"
 
 
-def join_texts(sources: Sequence[Source], paths: Sequence[str]) -> list[str]:
+def join_texts(sources: Sequence[Source], paths: Sequence[str], line: str = "processor") -> list[str]:
     """Return the different values at the paths of some sources, in order."""
-    return list(dict.fromkeys(text for each in zip(sources, paths, strict=True) for text in texts(*each)))
+    return list(dict.fromkeys(text for each in zip(sources, paths, strict=True) for text in texts(*each, line)))
 
 
 # ----------------------------------------------------------------------------------------------------------- the check

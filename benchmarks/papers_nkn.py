@@ -16,6 +16,7 @@ from benchmarks.papers_row import (
     Source,
     cell,
     cells,
+    described,
 )
 
 METHODS = (("NKN", "GP-NKN", "nkn"), ("RBF", "GP-RBF", "se"), ("SM4", "GP-SM4", "sm4"))
@@ -85,7 +86,7 @@ def optimised(function: str, method: str, digits: int = 2) -> Reading:
 def optimise(method: str, *parts: str) -> tuple[Source, ...]:
     """Return the circumstances of a method on the paper's three functions; others have rows elsewhere."""
     paths = [f"[function={function}&method={method}]|machine" for _, function, _ in NAMES_4]
-    return tuple(Source("optimise.json", path, (path,), parts=parts) for path in paths)
+    return tuple(Source("optimise.json", path, (path,), path, parts) for path in paths)
 
 
 FIGURE_4 = tuple(
@@ -338,7 +339,7 @@ NKN = (
             for picture, printed in (("plate", "0.217 (from the authors' picture)"), ("pave", "0.841 (the same)"))
             for kernel, paper in (("NKN", printed), ("SM", "a picture"), ("PER", "a picture"), ("SE", "a picture"))
         ),
-        (Source("textures.json", "runs|[kernel=*]|machine|date", ("runs|[kernel=*]|machine|processor",)),),
+        (described("textures.json", "runs|[kernel=*]"),),
         ("python -m benchmarks.textures --data {data} --jobs {jobs}",),
         "20 minutes on one core",
         ("src/mercer/fitting/grid.py", "src/mercer/inference/grid_product.py"),

@@ -110,5 +110,11 @@ def cells(pattern: str, *parts: str, file: str = "papers.json") -> Source:
     return Source(file, f"{path}date", (f"{path}machine",), f"{path}code", parts)
 
 
+def described(file: str, path: str) -> Source:
+    """Return the circumstances of what is kept with a whole description of the machine."""
+    machine = f"{path}|machine|"
+    return Source(file, f"{machine}date", (f"{machine}processor",), f"{machine}code")
+
+
 def cell(name: str, value: str, statistic: str = "mean", digits: int = 3) -> Reading:
     return Reading("papers.json", f"results|{name}|{value}", statistic, digits, of=5 if name.endswith("/*") else 1)
