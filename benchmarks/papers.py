@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "papers.md"
 NOT_MEASURED = "not measured"
+NOT_KEPT = "not kept"  # what stands in files of results for the state of the code of early measurements
 STOPPED = 130  # the exit code after Ctrl-C
 OLD = re.compile(r" \*\*[^*]*lder than the code\*\* \([^)]*\)\.| \((?:partly )?old\)")
 MEASURED_BY = {  # the modules that leave out what is as young as --older says, by the file that they write
@@ -148,13 +149,11 @@ def show(number: float, digits: int) -> str:
 
 
 def texts(source: Source, path: str, line: str = "processor") -> list[str]:
-    """Return the different values at a path of a source, in order, as short texts; of several lines the one named."""
-    found: list[str] = []
+    """Return the values at a path of a source as short texts; of descriptions in lines, the line that begins so."""
+    found = []
     for value in find(load(source.file), path) if path else []:
         lines = [each for each in value if each.startswith(line)] if isinstance(value, list) else [value]
-        text = str(lines[0]).removeprefix(line).split(";")[0].strip()[:60] if lines else ""
-        if text and text not in found:
-            found.append(text)
+        found += [str(each).removeprefix(line).split(";")[0].strip()[:60] for each in lines[:1]]
     return found
 
 
@@ -197,6 +196,18 @@ def state(row: Row) -> str:
         return NOT_MEASURED
     whole = sum(count >= of for count, of in counts)
     return "measured" if whole == len(counts) else f"{whole} of {len(counts)} measured"
+
+
+def find_lacks(row: Row) -> list[str]:
+    """Return what a row lacks: measurements, their state of the code, or that they are younger than the code."""
+    complete = state(row) in ("measured", "in the library")
+    without = count_without_code(row.sources)
+    count = sum(len(dates(source)) for source in row.sources)
+    return [
+        *([] if complete else [state(row)]),
+        *([age(row)] if age(row) else []),
+        *([f"code not kept of {without} of {count} measurements"] if without else []),
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------ the page
@@ -282,8 +293,10 @@ def circumstances(row: Row) -> str:
             " and ".join(join_texts(sources, paths)) + CORES.get(paths[0][-5:], "")
             for paths in zip(*(source.machine for source in sources), strict=True)
         )
-        codes = join_texts(sources, [source.code for source in sources], CODE)
+        codes = list(dict.fromkeys(code for source in sources for code in read_codes(source)))
         code = f"code {', '.join(codes[:6])}{' and others' if len(codes) > 6 else ''}" if codes else "code not kept"
+        without = count_without_code(sources) if codes else 0
+        code += f" (of {without} of {len(days)} measurements not kept)" if without else ""
         found.append(f"[{file}](../benchmarks/results/{file}) {when} UTC, {where}, {code}")
     if not found:
         return f"Mercer: {NOT_MEASURED}."
@@ -294,9 +307,19 @@ def circumstances(row: Row) -> str:
     return f"Mercer: {'; '.join(found)}.{note}"
 
 
-def join_texts(sources: Sequence[Source], paths: Sequence[str], line: str = "processor") -> list[str]:
+def count_without_code(sources: Sequence[Source]) -> int:
+    """Return of how many measurements the state of the code was not kept."""
+    return sum(len(dates(source)) - len(read_codes(source)) for source in sources)
+
+
+def read_codes(source: Source) -> list[str]:
+    """Return the state of the code of all measurements of a source that have it."""
+    return [text for text in texts(source, source.code, CODE) if text != NOT_KEPT]
+
+
+def join_texts(sources: Sequence[Source], paths: Sequence[str]) -> list[str]:
     """Return the different values at the paths of some sources, in order."""
-    return list(dict.fromkeys(text for each in zip(sources, paths, strict=True) for text in texts(*each, line)))
+    return list(dict.fromkeys(text for each in zip(sources, paths, strict=True) for text in texts(*each)))
 
 
 # ----------------------------------------------------------------------------------------------------------- the check
@@ -442,9 +465,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         PAGE.write_text(write_page(), encoding="utf-8")
         return
     if given.check:
-        found, whole = problems(), ("measured", "in the library")
-        left = {row.item: filter(None, [state(row) if state(row) not in whole else "", age(row)]) for row in ROWS}
-        print("\n".join([*found, *(f"{item}: {said}" for item, words in left.items() if (said := ", ".join(words)))]))
+        found = problems()
+        print("\n".join([*found, *(f"{row.item}: {', '.join(lacks)}" for row in ROWS if (lacks := find_lacks(row)))]))
         raise SystemExit(1 if found else 0)
     print(overview())
 

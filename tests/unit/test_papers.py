@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import discovery, kfo, optimise, paper_cells, papers, papers_age, papers_unchanged, textures
+from benchmarks import discovery, kfo, machine, optimise, paper_cells, papers, papers_age, papers_unchanged, textures
 from benchmarks.functional_kernels import FunctionalKernel
-from benchmarks.papers_row import Figure, Reading
+from benchmarks.papers_row import Figure, Reading, Row, Source, cells
 from benchmarks.papers_rows import ROWS
 from benchmarks.splits import pca_split
 
@@ -26,6 +26,24 @@ from mercer.errors import InputError
 
 def test_the_page_is_what_the_files_say() -> None:
     assert papers.problems() == []
+
+
+@pytest.mark.parametrize("code", [None, "not kept"])
+def test_measurements_without_the_state_of_the_code_are_counted(monkeypatch: pytest.MonkeyPatch, code: Any) -> None:
+    kept = {"date": "2026-11-18 12:00 UTC", "machine": "a machine"}
+    results = {"i1/0": kept | {"code": "abc"}, "i1/1": kept if code is None else kept | {"code": code}}
+    monkeypatch.setattr(papers, "load", lambda file: {"results": results})
+    row = Row("an-item", "NKN", "here", "it", sources=(cells("i1/*"),))
+    assert papers.find_lacks(row) == ["code not kept of 1 of 2 measurements"]
+    assert papers.circumstances(row).endswith("code abc (of 1 of 2 measurements not kept).")
+
+
+def test_the_state_of_the_code_is_read_from_the_lines_of_a_description(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = machine.lines(machine.describe())
+    monkeypatch.setattr(papers, "load", lambda file: [{"machine": lines}, {"machine": lines[:-1]}])
+    source = Source("a.json", "[machine=*]|machine", ("[machine=*]|machine",), "[machine=*]|machine")
+    assert papers.read_codes(source) == [machine.code()]
+    assert papers.count_without_code([source]) == 1
 
 
 def test_every_cell_that_a_row_runs_exists() -> None:
