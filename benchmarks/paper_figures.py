@@ -42,7 +42,8 @@ def printed_kernels(rows: int = 40, seed: int = 0) -> dict[str, Any]:
             "PER(0, variance=1.3, period=1.7, lengthscale=0.8)",
         ),
         "nkn PER of two columns": (
-            np.exp(-2 * np.sin(np.pi * np.hypot(d, x[::-1, None] - x[None, ::-1]) / 1.7) ** 2 / 0.8**2), None
+            np.exp(-2 * np.sin(np.pi * np.hypot(d, x[::-1, None] - x[None, ::-1]) / 1.7) ** 2 / 0.8**2),
+            None,
         ),
         "nkn LIN": (1.3 * both, "LIN(0, variance=1.3, offset=0)"),
         "nkn RQ": (

@@ -39,6 +39,15 @@ def whole_file(path: str | Path, advice: str = "choose another place") -> Iterat
             unfinished.unlink(missing_ok=True)
 
 
+def check_place(path: Path) -> None:
+    """See that a file could be written there, before the work begins."""
+    folder = path.expanduser().resolve().parent
+    if not folder.is_dir():
+        raise InputError(f"cannot write '{path}': there is no folder '{folder}'; make it, or choose another place")
+    if path.expanduser().is_dir():
+        raise InputError(f"cannot write '{path}': it is a folder; give the name of a file")
+
+
 def write_text(text: str, path: str | Path) -> None:
     """Write a text file."""
     with whole_file(path) as place:

@@ -17,8 +17,8 @@ from mercer.forecast.public_holidays import Holiday
 from mercer.forecast.reading import Named, Reading
 from mercer.kernels.expression import Expression
 from mercer.kernels.text import parse
-from mercer.report import check_place
 from mercer.tables.dates import timeline_from_json
+from mercer.writing import check_place
 
 FORMAT = "mercer forecaster"
 VERSION = 1

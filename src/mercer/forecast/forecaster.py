@@ -26,6 +26,7 @@ from mercer.forecast.reading import Named, Reading, keep_positive, list_some, re
 from mercer.forecast.scales import scale_called
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
+from mercer.writing import check_place
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -268,7 +269,6 @@ class Backtest:
     def plot(self, path: str | Path | None = None) -> Figure:
         """Draw the errors by step, and how often the bands held beside how often they should; write it to a file."""
         from mercer.forecast.pictures import backtest_figure
-        from mercer.report import check_place
         from mercer.report.plots import save_figure
 
         if path is not None:

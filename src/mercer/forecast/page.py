@@ -17,10 +17,9 @@ from mercer.forecast.calendar import Calendar
 from mercer.forecast.findings import LEVELS, Finding, Outlook, choose_unusual, compare, find, find_finest, look_ahead
 from mercer.forecast.forecaster import Forecaster
 from mercer.forecast.pictures import count_shown, forecast_figure, forecasts_figure
-from mercer.report import check_place
 from mercer.report.html import QUESTIONS, draw_picture, list_origin, list_versions, render
 from mercer.report.plots import save_figure
-from mercer.writing import write_text
+from mercer.writing import check_place, write_text
 
 MOST_STEPS = 60  # rows of the table of what comes: five years of months
 MOST_SERIES = 2000  # rows of findings: half a megabyte

@@ -14,9 +14,8 @@ from mercer.optimise.effects import look_closely
 from mercer.optimise.explanation import Study, StudyExplanation, explain_study
 from mercer.optimise.pictures import Effects, curve_figure, map_figure, progress_figure
 from mercer.optimise.trials import Suggestion
-from mercer.report import check_place
 from mercer.report.html import draw_picture, list_origin, list_versions, render
-from mercer.writing import write_text
+from mercer.writing import check_place, write_text
 
 MOST_PARTS = 12
 MOST_TRIALS = 200  # rows of the table, the last ones

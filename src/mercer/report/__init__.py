@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mercer.errors import InputError
-from mercer.writing import write_text
+from mercer.writing import check_place, write_text
 
 if TYPE_CHECKING:
     from mercer.explain import Explanation
@@ -23,12 +22,3 @@ def write_report(
 
     check_place(Path(path))
     write_text(report_html(fitted, explanation, steps), path)
-
-
-def check_place(path: Path) -> None:
-    """See that a file could be written there, before the work begins."""
-    folder = path.expanduser().resolve().parent
-    if not folder.is_dir():
-        raise InputError(f"cannot write '{path}': there is no folder '{folder}'; make it, or choose another place")
-    if path.expanduser().is_dir():
-        raise InputError(f"cannot write '{path}': it is a folder; give the name of a file")

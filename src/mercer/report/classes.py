@@ -10,11 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from mercer.explain.classes import MOST_COLUMNS, ClassExplanation, explain_classes
-from mercer.report import check_place
 from mercer.report.html import draw_picture, draw_shapes, list_origin, list_versions, render, write_date, write_usage
 from mercer.report.view import BLUE, Paper
 from mercer.tables.columns import Categories, DateColumn
-from mercer.writing import write_text
+from mercer.writing import check_place, write_text
 
 if TYPE_CHECKING:
     from mercer.model.classes import FittedClasses
