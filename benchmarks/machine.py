@@ -6,8 +6,9 @@ import datetime
 import hashlib
 import os
 import platform
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 PACKAGES = ("mercer", "numpy", "scipy", "numba", "torch", "gpytorch", "botorch", "optuna", "scikit-learn", "GPy")
@@ -31,6 +32,7 @@ def describe() -> dict[str, Any]:
 
 
 CODE = "code"  # how the line of a description begins that names the state of the package
+SHOWN = ("report", "cli")  # rooms of the package that no figure depends on
 NEVER = "9999"  # a date after all others: what is older than that is everything
 
 
@@ -43,8 +45,13 @@ def code() -> str:
     import mercer
 
     root = Path(mercer.__file__).parent
-    files = sorted(path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in ("report", "cli"))
-    return hashlib.sha1(b"".join(path.read_bytes() for path in files)).hexdigest()[:8]
+    return hash_code({path.relative_to(root): path.read_bytes() for path in root.rglob("*.py")})
+
+
+def hash_code(files: Mapping[PurePath, bytes]) -> str:
+    """Return a short hash of the package's files, given by their paths in it."""
+    kept = sorted(path for path in files if path.parts[0] not in SHOWN)
+    return hashlib.sha1(b"".join(files[path] for path in kept)).hexdigest()[:8]
 
 
 def circumstances() -> dict[str, str]:

@@ -31,6 +31,7 @@ import numpy as np
 
 from benchmarks.machine import CODE
 from benchmarks.papers_age import last_change
+from benchmarks.papers_code import keep_commits, name_codes, read_commits
 from benchmarks.papers_row import PAPERS, Figure, Reading, Row, Source
 from benchmarks.papers_rows import ROWS
 from benchmarks.papers_unchanged import same_commits
@@ -69,8 +70,9 @@ Settings as printed have a name: `GrammarSearch.paper()`, `NeuralKernelNetwork.p
 
 Numbers of Mercer come from files in [benchmarks/results](../benchmarks/results) and from nowhere else: this page is
 written by `python -m benchmarks.papers --write`, and a test compares it with the files. With each row stand the dates,
-the machines and the state of the code that it was measured with, where that was kept; **older than the code** says that
-the part of Mercer it measures does something else since, by git: comments, code that only moved, and changes before and
+the machines and the commits with the code that it was measured with; a hash alone is code that no commit has, and
+"recorded by" names the commit that brought a measurement whose code was not kept. **Older than the code** says that the
+part of Mercer it measures does something else since, by git: comments, code that only moved, and changes before and
 after which a cell of the row is the same to the last digit ([unchanged.json](../benchmarks/results/unchanged.json)) do
 not count. Behind a number made of several, such as splits, stands of how many; a dash is not measured. "a picture": the
 paper prints no number.
@@ -227,6 +229,12 @@ def write_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def keep_page() -> None:
+    """Write the page to its file, and before it the commits of what was measured."""
+    keep_commits(code for row in ROWS for source in row.sources for code in read_codes(source))
+    PAGE.write_text(write_page(), encoding="utf-8")
+
+
 def write_row(row: Row) -> list[str]:
     """Return a row as lines of Markdown."""
     lines = [f"{row.paper}, {row.where}: {row.about}." + (f" {row.library}." if row.library else "")]
@@ -293,8 +301,8 @@ def circumstances(row: Row) -> str:
             " and ".join(join_texts(sources, paths)) + CORES.get(paths[0][-5:], "")
             for paths in zip(*(source.machine for source in sources), strict=True)
         )
-        codes = list(dict.fromkeys(code for source in sources for code in read_codes(source)))
-        code = f"code {', '.join(codes[:6])}{' and others' if len(codes) > 6 else ''}" if codes else "code not kept"
+        codes = [code for source in sources for code in read_codes(source)]
+        code = name_codes(codes, read_commits()) or "code not kept"
         without = count_without_code(sources) if codes else 0
         code += f" (of {without} of {len(days)} measurements not kept)" if without else ""
         found.append(f"[{file}](../benchmarks/results/{file}) {when} UTC, {where}, {code}")
@@ -443,7 +451,7 @@ def run(row: Row, data: str, jobs: int, device: str, older: str = "") -> int:
             break
         code = code or ended
     load.cache_clear()
-    PAGE.write_text(write_page(), encoding="utf-8")
+    keep_page()
     print(f"{row.item}: {state(row)}; see docs/papers.md#{row.item}")
     return code
 
@@ -462,7 +470,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         data = str(Path(given.data).resolve())
         raise SystemExit(run(find_row(given.item), data, given.jobs, given.device, given.older))
     if given.write:
-        PAGE.write_text(write_page(), encoding="utf-8")
+        keep_page()
         return
     if given.check:
         found = problems()

@@ -52,8 +52,10 @@ class Source:
 
     @property
     def cells(self) -> str:
-        """The pattern of the cells: what stands before the date."""
-        return self.date.split("|")[-2] if "|" in self.date else ""
+        """The pattern of the cells: what stands before the date; of entries of a list, the values that choose them."""
+        before = self.date.split("|")[-2] if "|" in self.date else ""
+        chosen = before[1:-1].split("&") if before.startswith("[") else []
+        return "/".join([*(each.partition("=")[2] for each in chosen), "*"]) if chosen else before
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,7 @@ def recovery_figures() -> tuple[Figure, ...]:
 
 
 def discovery(part: str, file: str = "discovery.json") -> Source:
-    path = f"results|{part}/*|"
-    return Source(file, f"{path}date", ("machine|processor", "machine|usable cores"), f"{path}code")
+    return cells(f"{part}/*", file=file)
 
 
 CKS = (

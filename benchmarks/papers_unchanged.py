@@ -53,6 +53,10 @@ def without_times(found: Any) -> Any:
 
 def command_of(file: str, cell: str) -> list[str]:
     """Return the command that measures a cell, as every state of the benchmarks has it."""
+    if file == "optimise":
+        function, method, run = cell.split("/")
+        which = ["--functions", function, "--methods", method, "--runs", f"{run}-{run}"]
+        return ["benchmarks.optimise", *which]
     if file == "papers":
         return ["benchmarks.paper_cells", "--cells", cell]
     part, name, *rest = cell.split("/")
@@ -74,17 +78,26 @@ def measure(commit: str, cells: list[tuple[str, str]], data: Path) -> list[Any]:
             paths = os.pathsep.join([str(tree / "src"), str(tree)])
             environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
             for file, cell in cells:
-                out = Path(folder) / f"{file}.json"
-                command = [sys.executable, "-W", "ignore", "-m", *command_of(file, cell)]
-                command += ["--data", str(data), "--out", str(out)]
+                (tree / "benchmarks" / "results" / f"{file}.json").unlink(missing_ok=True)  # nothing is measured yet
+                out = Path(folder) / (file if file == "optimise" else f"{file}.json")
+                command = [sys.executable, "-W", "ignore", "-m", *command_of(file, cell), "--out", str(out)]
+                command += [] if file == "optimise" else ["--data", str(data)]
                 subprocess.run(command, cwd=tree, check=True, env=environment, stdout=subprocess.DEVNULL)
-                results = json.loads(out.read_text())["results"]
-                if cell not in results:
-                    raise SystemExit(f"{file}.json has no cell {cell}; it has {', '.join(list(results)[:5])} ...")
-                found.append(without_times(results[cell]))
+                found.append(without_times(read_cell(out, cell)))
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=False)
     return found
+
+
+def read_cell(out: Path, cell: str) -> Any:
+    """Return what a cell found: from a file of results, or a folder with one file for each run of an optimiser."""
+    if out.is_dir():
+        record = json.loads((out / f"{cell.replace('/', '--')}.json").read_text())
+        return {key: record[key] for key in ("points", "values")}
+    results = json.loads(out.read_text())["results"]
+    if cell not in results:
+        raise SystemExit(f"{out.name} has no cell {cell}; it has {', '.join(list(results)[:5])} ...")
+    return results[cell]
 
 
 def main() -> None:
@@ -92,7 +105,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--before", required=True, help="the commit that a change is compared with")
     parser.add_argument("--after", default="HEAD")
-    parser.add_argument("--cells", nargs="+", required=True, help="nkn, kfo, papers or discovery, and a cell of it")
+    files = "nkn, kfo, papers, discovery or optimise"
+    parser.add_argument("--cells", nargs="+", required=True, help=f"{files}, and a cell of it")
     given = parser.parse_args()
     commits = [git(ROOT, "rev-parse", "--verify", f"{each}^{{commit}}").strip() for each in (given.before, given.after)]
     if "" in commits:

@@ -15,7 +15,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import discovery, kfo, machine, optimise, paper_cells, papers, papers_age, papers_unchanged, textures
+from benchmarks import (
+    discovery,
+    kfo,
+    machine,
+    optimise,
+    paper_cells,
+    papers,
+    papers_age,
+    papers_code,
+    papers_unchanged,
+    textures,
+)
 from benchmarks.functional_kernels import FunctionalKernel
 from benchmarks.papers_row import Figure, Reading, Row, Source, cells
 from benchmarks.papers_rows import ROWS
@@ -44,6 +55,19 @@ def test_the_state_of_the_code_is_read_from_the_lines_of_a_description(monkeypat
     source = Source("a.json", "[machine=*]|machine", ("[machine=*]|machine",), "[machine=*]|machine")
     assert papers.read_codes(source) == [machine.code()]
     assert papers.count_without_code([source]) == 1
+
+
+def test_a_state_of_the_code_is_named_by_its_commit(tmp_path: Path) -> None:
+    package, kept = tmp_path / "src" / "mercer", tmp_path / "codes.json"
+    package.mkdir(parents=True)
+    commits = [commit(tmp_path, day, **{"src/mercer/kernel": text}) for day, text in enumerate((DOUBLE, HALF), start=1)]
+    codes = [machine.hash_code({Path("kernel.py"): text.encode()}) for text in (DOUBLE, HALF, "never = 1\n")]
+    papers_code.keep_commits([*codes, "recorded by commit 1a2b3c4d"], kept, tmp_path)
+    assert papers_code.read_commits(kept) == {codes[0]: commits[0][:8], codes[1]: commits[1][:8]}
+    papers_code.keep_commits(codes, kept, tmp_path / "nothing")  # without git, what is known stays
+    known = papers_code.read_commits(kept)
+    said = papers_code.name_codes([codes[1], codes[2], codes[0], codes[1], "recorded by commit 1a2b3c4d"], known)
+    assert said == (f"code of commit {commits[1][:8]}, {commits[0][:8]}, code {codes[2]}, recorded by commit 1a2b3c4d")
 
 
 def test_every_cell_that_a_row_runs_exists() -> None:
