@@ -202,32 +202,45 @@ def unit_line(seed: int) -> Line:
     return Line(x, truth, seen, y, mercer.GPRegressor(learner, random_state=seed).fit(x[seen, None], y))
 
 
-def predict_by_units(line: Line) -> Array:
-    """Return what each unit of the first layer alone would predict: k_u(x, X) (k_u(X, X) + noise I)^-1 y."""
+def patterns_of_units(line: Line, alone: bool = False) -> Array:
+    """Return the pattern of each unit of the first layer, k_u(x, X) w.
+
+    The weights w are those of the whole network, (K + noise I)^-1 y: a unit's part in them. `alone`: those that the
+    unit would have by itself, (k_u + noise I)^-1 y: what it would predict.
+    """
     units = unit_patterns(line.model.kernel_, line.x[:, None])[1].values
     noise, y, seen = line.model.noise_ * np.eye(len(line.y)), line.y - line.y.mean(), line.seen
-    return np.array([k[:, seen] @ np.linalg.solve(k[np.ix_(seen, seen)] + noise, y) for k in units])
+    whole = line.model.kernel_(line.x[seen, None])
+    return np.array(
+        [k[:, seen] @ np.linalg.solve((k[np.ix_(seen, seen)] if alone else whole) + noise, y) for k in units]
+    )
 
 
-def judge_units(seed: int) -> dict[str, Any]:
-    """How well the network predicts, and how much the patterns of its first four units differ (Figure 11).
+def compare_patterns(patterns: Array, x: Array) -> dict[str, Any]:
+    """Return how much the patterns of four units differ.
 
     The frequency of a pattern is where its spectrum, less a straight line, is largest, in cycles over the line.
     """
-    line = unit_line(seed)
-    x, spread = line.x, line.truth.std()
-    off = line.model.predict(x[:, None]) - line.truth
-    patterns = predict_by_units(line)
     flat = patterns - np.array([np.polyval(np.polyfit(x, each, 1), x) for each in patterns])
     correlation = np.abs(np.corrcoef(flat))[np.triu_indices(4, 1)]
     frequencies = [int(place) for place in np.abs(np.fft.rfft(flat, axis=1)).argmax(axis=1)]
     return {
-        "rmse_seen": float(np.sqrt(np.mean(off[line.seen] ** 2)) / spread),
-        "rmse_beyond": float(np.sqrt(np.mean(off[~line.seen] ** 2)) / spread),
         "frequencies": frequencies,
         "different": len(set(frequencies)),
         "lowest_correlation": float(correlation.min()),
         "median_correlation": float(np.median(correlation)),
+    }
+
+
+def judge_units(seed: int) -> dict[str, Any]:
+    """How well the network predicts, and how much the patterns of its first four units differ (Figure 11)."""
+    line = unit_line(seed)
+    off, spread = line.model.predict(line.x[:, None]) - line.truth, line.truth.std()
+    return {
+        "rmse_seen": float(np.sqrt(np.mean(off[line.seen] ** 2)) / spread),
+        "rmse_beyond": float(np.sqrt(np.mean(off[~line.seen] ** 2)) / spread),
+        "parts": compare_patterns(patterns_of_units(line), line.x),
+        "alone": compare_patterns(patterns_of_units(line, alone=True), line.x),
     }
 
 
@@ -247,9 +260,9 @@ def draw_lines(path: Path, seed: int = 0) -> None:
         place.legend(fontsize=7)
     axes[0].set_title("Figure 7: RBF + PER")
     axes[1].set_title("Figure 10: LIN + RBF * PER")
-    for number, pattern in enumerate(predict_by_units(line), start=1):
-        axes[2].plot(line.x, pattern, label=f"unit {number}")
-    axes[2].set_title("Figure 11: what each unit alone predicts")
+    for number, pattern in enumerate(patterns_of_units(line), start=1):
+        axes[2].plot(line.x, pattern - pattern.mean(), label=f"unit {number}")
+    axes[2].set_title("Figure 11: the units, less their means")
     axes[2].legend(fontsize=7)
     picture.savefig(path, dpi=80)
 

@@ -370,18 +370,32 @@ NKN = (
         (
             Figure("RMSE at the rows, over the spread", "a picture", cell("i3/*", "rmse_seen", "median")),
             Figure("RMSE of the last quarter, over the spread", "a picture", cell("i3/*", "rmse_beyond", "median")),
-            Figure(
-                "correlation of two units less a line, median", "low", cell("i3/*", "median_correlation", "median", 2)
+            *(
+                figure
+                for word, key in (("patterns by the network's weights", "parts"), ("each unit alone", "alone"))
+                for figure in (
+                    Figure(
+                        f"{word}: correlation of two, less a line, median",
+                        "low",
+                        cell("i3/*", f"{key}|median_correlation", "median", 2),
+                    ),
+                    Figure(f"{word}: the lowest", "low", cell("i3/*", f"{key}|lowest_correlation", "median", 2)),
+                    Figure(
+                        f"{word}: different frequencies that lead a unit",
+                        "4",
+                        cell("i3/*", f"{key}|different", "mean", 1),
+                    ),
+                )
             ),
-            Figure("the lowest", "low", cell("i3/*", "lowest_correlation", "median", 2)),
-            Figure("frequencies that lead a unit, of four", "4", cell("i3/*", "different", "mean", 1)),
         ),
         (cells("i3/*"),),
         (f"{BARE} 'i3/*'", "python -m benchmarks.paper_figures"),
         "2 minutes on one core",
         NETWORKS,
-        "The paper names no lengthscales, period or noise, and says of the patterns that they differ in frequency; "
-        "here a pattern is what a unit alone would predict. `report()` draws every unit.",
+        "The paper names no lengthscales, period or noise, and says neither how a unit's pattern is computed nor how "
+        "large the correlations are, only that the four patterns differ in frequency. With the network's weights, "
+        "k_u(x, X) (K + noise I)^-1 y, a pattern is the unit's part; a unit alone, k_u(x, X) (k_u + noise I)^-1 y, "
+        "goes through the rows whatever its kernel, so that all patterns are alike there. `report()` draws every unit.",
         picture="paper-figures.png",
     ),
     Row(
