@@ -34,6 +34,7 @@ from benchmarks import paper_figures as figures
 from benchmarks.discovery import scores
 from benchmarks.kfo import CLASSES, TABLES, TIMED, class_rows, filled, numbers_of
 from benchmarks.machine import NEVER, circumstances, is_kept
+from benchmarks.papers_published import KREIN_TABLES
 from benchmarks.splits import pca_split
 from mercer.learners.margin import PAPER_COSTS, cross_validate, make_folds, split_gram
 
@@ -222,6 +223,10 @@ def all_cells(folder: Path, device: str = "cpu") -> Cells:
             cells[f"classes/{name}/{split}"] = partial(printed_classes, folder, name, split)
             call = partial(printed_classes, folder, name, split, definite="clip")
             cells[f"classes-alpha-clip/{name}/{split}"] = call
+        for name in KREIN_TABLES:
+            for repair in ("flip", "shift"):
+                call = partial(printed_classes, folder, name, split, definite=f"spectrum-{repair}")
+                cells[f"classes-{repair}/{name}/{split}"] = call
     return cells
 
 

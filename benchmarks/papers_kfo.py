@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import papers_published as published
+from benchmarks.papers_published import KREIN_TABLES
 from benchmarks.papers_row import (
     BARE,
     CELLS,
@@ -129,7 +130,29 @@ KFO = (
         "kfo-krein",
         "KFO",
         "section 3.2",
-        "from Krein kernels to positive definite matrices",
+        "from Krein kernels to positive definite matrices: seven small sets, test error in % (mean ± sd)",
+        tuple(
+            Figure(
+                f"{name}, spectrum of the Gram matrix {word}",
+                paper,
+                cell(f"{kind}/{name}/*", "error", "percent ± sd", 2),
+            )
+            for name in KREIN_TABLES
+            for word, kind, paper in (
+                ("clipped, as printed", "classes", published.KFO_TABLE_1[name]["KFO"]),
+                ("flipped", "classes-flip", ""),
+                ("shifted", "classes-shift", ""),
+            )
+        ),
+        (cells("classes/*"), cells("classes-flip/*"), cells("classes-shift/*")),
+        (
+            " ".join(
+                [CELLS, *(f"'classes/{name}/*'" for name in KREIN_TABLES), "'classes-flip/*'", "'classes-shift/*'"]
+            ),
+        ),
+        "20 minutes of one core",
+        CLASSES,
+        SELECTED,
         library='`definite="clip"`, `"flip"` (alpha), `"series"`, `"spectrum"`, `"spectrum-flip"`, `"spectrum-shift"` '
         "of `KernelFunctional`, and `spectrum` of `KernelSVC`; "
         "[test_paper_settings.py](../tests/unit/test_paper_settings.py)",

@@ -160,6 +160,9 @@ NKN_FIGURE_4 = {
     "mich": {"oracle": "-5.51 ± 0.49", "nkn": "-5.37 ± 0.26", "rbf": "-4.72 ± 0.32"},
 }
 
+# the sets of KFO Table 1 with at most 350 rows, on which ways to repair an indefinite kernel are compared
+KREIN_TABLES = ("hayes-roth", "wine", "sonar", "seeds", "glass", "heart", "ecoli")
+
 # KFO Table 1: error in %, selected on the test rows
 KFO_TABLE_1 = {
     "ionosphere": {
