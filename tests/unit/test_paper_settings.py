@@ -9,12 +9,19 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.errors import InputError
+from mercer.errors import DataWarning, InputError
+from mercer.fitting.starts import Starts
+from mercer.inference.contract import Data
+from mercer.kernels.blend import Blend
+from mercer.kernels.parameters import bind, layout
+from mercer.kernels.text import parse
+from mercer.learners.bayesian import CONFIDENCE, SubspacePlan
 from mercer.learners.classes import CrossValidation
 from mercer.learners.grammar import SearchPolicy
+from mercer.learners.kernel_space import MOST_COMPONENTS, RATE_LIMITS, RATES, build_space
 from mercer.learners.kfo import FunctionalPolicy
 from mercer.learners.kfo_classes import ClassPolicy
-from mercer.learners.margin import repair_spectrum
+from mercer.learners.margin import refuse_few_members, repair_spectrum
 from mercer.learners.surface import SurfacePolicy
 
 LINE = np.linspace(0.0, 6.0, 30)[:, None]
@@ -22,6 +29,16 @@ LINE = np.linspace(0.0, 6.0, 30)[:, None]
 
 def wave(seed: int = 0) -> Any:
     return np.sin(3.0 * LINE[:, 0]) + 0.1 * np.random.default_rng(seed).standard_normal(len(LINE))
+
+
+FEW_STEPS: dict[str, Any] = {"tuning": 0, "subspaces": 1, "iterations": 1}
+
+
+def with_members(count: int) -> tuple[Any, Any]:
+    """Rows of two classes, of which one has this many."""
+    X, y = two_classes()
+    rows = np.flatnonzero(y == 0)[count:]
+    return np.delete(X, rows, axis=0), np.delete(y, rows)
 
 
 def two_classes(rows: int = 40) -> tuple[Any, Any]:
@@ -105,12 +122,33 @@ def test_the_functional_of_the_paper_for_classes(monkeypatch: pytest.MonkeyPatch
     assert len(scored) == len(set(kernels)) < len(kernels)  # a search comes back to a kernel, and knows its score
 
 
-def test_ten_folds_of_four_members_are_refused_with_what_would_fit() -> None:
-    X, y = two_classes()
-    rows = np.flatnonzero(y == 0)[4:]
-    X, y = np.delete(X, rows, axis=0), np.delete(y, rows)
-    with pytest.raises(InputError, match=r"10 folds need 10 rows of every class, and one class has 4: at most 4 folds"):
-        mercer.KernelSVC(mercer.KernelFunctional.paper(classes=True)).fit(X, y)
+def test_ten_folds_of_four_members_are_refused_with_what_keeps_the_rest_of_the_policy() -> None:
+    X, y = with_members(4)
+    printed = mercer.KernelFunctional.paper(classes=True)
+    with pytest.raises(
+        InputError, match=r"10 folds need 10 rows of every class, and one class has 4: at most 4"
+    ) as said:
+        mercer.KernelSVC(printed).fit(X, y)
+    for words in ("class_policy=replace(policy, folds=4)", "KernelFunctional.paper(classes=True).class_policy"):
+        assert words in str(said.value)  # and not a ClassPolicy with other costs, machines and repeats
+    policy = printed.class_policy
+    assert policy is not None
+    changed = mercer.KernelFunctional.paper(classes=True, class_policy=replace(policy, folds=4), **FEW_STEPS)
+    assert changed.class_policy == replace(policy, folds=4)
+    assert mercer.KernelSVC(changed, random_state=0).fit(X, y).C_ in policy.costs
+
+
+def test_one_member_of_a_class_fits_no_number_of_folds() -> None:
+    X, y = with_members(1)
+    policy = ClassPolicy(folds=3, fewer_folds=False)
+    settings = mercer.KernelFunctional(class_policy=policy, **FEW_STEPS)
+    with pytest.raises(InputError, match="one class has 1, which cannot be left out and learned from") as said:
+        refuse_few_members(y, 3)
+    assert "as many as fit" not in str(said.value)
+    assert "replace(policy, fewer_folds=True)" in str(said.value)
+    kept = replace(settings, class_policy=replace(policy, fewer_folds=True))
+    with pytest.warns(DataWarning, match="one member"):
+        mercer.KernelSVC(kept, random_state=0).fit(X, y)
 
 
 def test_the_change_surface_of_the_paper_has_no_priors() -> None:
@@ -181,3 +219,74 @@ def test_the_functional_of_the_paper_comes_from_the_subspaces() -> None:
     settings = mercer.KernelFunctional.paper(subspaces=1, iterations=1, tuning=0)
     found = mercer.GPRegressor(settings, random_state=0).fit(LINE, 0.1 * wave(3))
     assert "KF(" in found.kernel_.text()  # and not the kernel inside, whether that is better or not
+
+
+# ------------------------------------------------------------------------------------------------- changes, deviations
+
+LEARNERS: list[Any] = [
+    mercer.GrammarSearch,
+    mercer.NeuralKernelNetwork,
+    mercer.KernelFunctional,
+    mercer.ChangeSurface,
+]
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_an_unknown_setting_of_a_paper_is_refused_with_those_there_are(learner: Any) -> None:
+    with pytest.raises(InputError, match=rf"{learner.__name__}.paper\(\) has no setting 'speed'. What can be") as said:
+        learner.paper(speed=3)
+    listed = str(said.value).partition("What can be changed: ")[2].split(", ")
+    assert listed[listed[0] == "classes" :] == list(vars(learner()))
+    assert all(hasattr(learner(), name) for _, name in learner.letters)
+
+
+@pytest.mark.parametrize(
+    ("learner", "letter", "sentence"),
+    [
+        (mercer.KernelFunctional, "T", "S is subspaces, T is iterations"),
+        (mercer.ChangeSurface, "g", "g is draws, h is kernel_draws"),
+        (mercer.GrammarSearch, "T", "T is max_depth"),
+    ],
+)
+def test_the_letters_of_a_paper_are_translated(learner: Any, letter: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=f"no setting '{letter}'.*{sentence}"):
+        learner.paper(**{letter: 20})
+
+
+def test_known_settings_of_a_paper_are_changed() -> None:
+    assert mercer.KernelFunctional.paper(iterations=7) == replace(mercer.KernelFunctional.paper(), iterations=7)
+    assert mercer.KernelFunctional.paper(classes=True, grid=50).definite == "spectrum"
+
+
+def test_what_the_network_of_the_paper_holds() -> None:
+    network = mercer.NeuralKernelNetwork.paper().network([0, 1])
+    held = {leaf.symbol: {p.name: p.values for p in leaf.parameters if p.fixed} for leaf in network.leaves()}
+    assert held == {"RQ": {"alpha": (1.0,)}, "SE": {}, "LIN": {"offset": (0.0, 0.0), "weights": (0.5, 0.5)}}
+    named = mercer.NeuralKernelNetwork.paper(primitives="RQ + LIN").network([0])
+    assert not any(p.fixed for leaf in named.leaves() for p in leaf.parameters)
+
+
+def test_the_grid_of_the_paper() -> None:
+    settings, rng = mercer.KernelFunctional.paper(), np.random.default_rng(0)
+    X = rng.standard_normal((50, 2))
+    inside = bind(parse("M32(lengthscale=1, variance=1)"), 2)
+    grid = settings.draw_grid(inside, X, 2, np.random.default_rng(0))
+    units = inside(X)[np.triu_indices(50, 1)]
+    np.testing.assert_allclose(np.sort(grid), np.append(np.quantile(units, np.linspace(0.0, 1.0, 39)), 1.0))
+    assert build_space(grid, 0.9).dimensions <= MOST_COMPONENTS == 16
+    plan = settings.plan()
+    assert (plan.directions, SubspacePlan().random_kernels, plan.line_points) == (1, 4, 129)
+    assert (CONFIDENCE, RATE_LIMITS, len(RATES), settings.tuning) == (0.1, (0.02, 0.98), 3, 6)
+
+
+def test_how_the_supplement_is_read() -> None:
+    X = np.linspace(0.0, 4.0, 30)[:, None]
+    kernel = bind(parse("BLEND(rks400, SE, SE)"), 1)
+    assert isinstance(kernel, Blend)
+    shape, rng = layout(kernel), np.random.default_rng(0)
+    starts = Starts(kernel, shape, Data(X, wave()))
+    values = starts.draw(rng)
+    drawn = {slot.spec.name: values[slot.where] for slot in shape.slots if slot.leaf == 2}
+    # Lambda = (range / 2)^2, and a has the variance 1 / m
+    assert np.std(drawn["frequency"]) == pytest.approx(1.0 / (np.pi * 4.0), rel=0.1)
+    assert np.std(drawn["amplitude"]) == pytest.approx(1.0 / np.sqrt(400), rel=0.1)

@@ -27,7 +27,7 @@ from mercer.linalg.factor import Factor, Failure, factorise
 Acquisition = Literal["ucb", "ei"]
 Stop = Literal["budget", "regret"]
 
-CONFIDENCE = 0.1  # delta of beta_t, as in the paper
+CONFIDENCE = 0.1  # delta of beta_t, of which the paper says that it lies between 0 and 1
 LENGTHS = np.geomspace(0.1, 10.0, 13)  # of the median distance between observations
 NOISES = (1e-6, 1e-3, 1e-2, 1e-1, 0.5)  # shares of the variance of the observations
 BOX_POINTS = 512  # points of a box that are compared at every step

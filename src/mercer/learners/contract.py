@@ -27,6 +27,7 @@ GROUP_ROWS = 16  # of rows that share a value, in a sample: enough to see what t
 GROUP_LEAST = 4  # rows that a value has on average: fewer are no group
 GROUPS = 100  # values of a column: of fewer, rows drawn at random have enough in common
 Policy = TypeVar("Policy")
+Settings = TypeVar("Settings", bound="Learner")
 Stopped = Literal["", "request", "time"]  # it came to its end; Ctrl-C; the time budget
 
 
@@ -322,6 +323,8 @@ class Learner(ABC):
     takes_categories: ClassVar[bool] = False
     # of the settings that hold a policy, each with its kind: None, or one of that
     policy_kinds: ClassVar[tuple[tuple[str, type], ...]] = ()
+    # what its paper calls some of the settings, each with the name here
+    letters: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
@@ -405,6 +408,20 @@ class Learner(ABC):
         for name in names:
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
+
+
+def change_settings(settings: Settings, changes: Mapping[str, Any], *others: str) -> Settings:
+    """Return the settings of a paper with changes; a name that is none of theirs, nor of `others`, is refused."""
+    known, unknown = vars(settings), [name for name in changes if name not in vars(settings)]
+    if unknown:
+        letters = settings.letters if any(letter in unknown for letter, _ in settings.letters) else ()
+        called = ", ".join(f"{letter} is {name}" for letter, name in letters)
+        raise InputError(
+            f"{type(settings).__name__}.paper() has no setting {' or '.join(map(repr, unknown))}. "
+            + (f"Of the paper's letters {called}. " if called else "")
+            + f"What can be changed: {', '.join((*others, *known))}"
+        )
+    return type(settings)(**{**known, **changes})
 
 
 def read_time_budget(budget: Any) -> float | None:

@@ -36,7 +36,17 @@ from mercer.kernels.expression import Base, Expression, build_base, product_of
 from mercer.kernels.leaf import REGISTRY
 from mercer.kernels.parameters import layout
 from mercer.learners.averaging import ForecastErrors, forecast, weigh
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, WholeData, read_time_budget
+from mercer.learners.contract import (
+    Candidate,
+    Context,
+    Learned,
+    Learner,
+    Step,
+    Weights,
+    WholeData,
+    change_settings,
+    read_time_budget,
+)
 from mercer.learners.criteria import BIC, criterion
 from mercer.learners.every_column import EveryColumnPolicy, find_on, kernel_on_each_column, kernels_on_every_column
 from mercer.learners.experience import read_priors, to_plain
@@ -157,6 +167,7 @@ class GrammarSearch(Learner):
     makes_batches = True
     takes_categories = True
     policy_kinds = (("policy", SearchPolicy),)
+    letters = (("T", "max_depth"), ("B", "bases"))
 
     @classmethod
     def paper(cls, **changes: Any) -> GrammarSearch:
@@ -164,15 +175,18 @@ class GrammarSearch(Learner):
 
         Base kernels SE, LIN, PER and RQ on every column; from the one best kernel k all k + B and k * B and every
         replacement of a base kernel in k; all fitted to the end; again until BIC no longer decreases. The winner
-        predicts alone. Different from the paper on purpose: kernels that are equal as functions are fitted once, the
-        optimiser is a quasi-Newton method from four starts (the appendix names none), columns and target are
-        standardised, and the level of the target is fitted with the kernel.
+        predicts alone.
+
+        Different from the paper on purpose: kernels that are equal as functions are fitted once, a product has one
+        variance, PER is left out on a column with too few values to show a period, columns and target are standardised,
+        and the level of the target is fitted with the kernel. The appendix names no optimiser: it is a quasi-Newton
+        method from four starts, of at most 200 steps each. Of more rows than exact inference takes (3,000 without a
+        GPU) intervals on all rows stand in for the BIC.
         """
         policy = SearchPolicy(first_parents=1, improvement=0.0, for_luck=0.0, every_column=False, simplify=False)
         bases = ("SE", "LIN", "PER", "RQ")
         how: dict[str, Any] = {"score": "bic", "priors": None, "race": False, "average": False, "buffer": 0}
-        settings = cls(bases, "+*r", grammar="cks", restarts=4, policy=policy, **how)
-        return replace(settings, **changes)
+        return change_settings(cls(bases, "+*r", grammar="cks", restarts=4, policy=policy, **how), changes)
 
     def learn(self, context: Context) -> Learned:
         """Search on scaled data, with intervals on all rows in place of scores where these are too many."""

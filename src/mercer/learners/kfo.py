@@ -29,7 +29,16 @@ from mercer.kernels.text import parse
 from mercer.learners.averaging import leave_out, stack_weights
 from mercer.learners.bayesian import ObjectiveValue, SubspacePlan, evaluate_safely, find_best, search_subspaces, tune
 from mercer.learners.classes import LearnedForClasses
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, read_time_budget
+from mercer.learners.contract import (
+    Candidate,
+    Context,
+    Learned,
+    Learner,
+    Step,
+    Weights,
+    change_settings,
+    read_time_budget,
+)
 from mercer.learners.criteria import bic
 from mercer.learners.hyperkernels import WORTH_NOTING, Hyperkernel, OwnSpace, span_own
 from mercer.learners.kernel_space import (
@@ -152,26 +161,40 @@ class KernelFunctional(Learner):
     class_policy: ClassPolicy | None = None
 
     policy_kinds = (("policy", FunctionalPolicy), ("class_policy", ClassPolicy))
+    letters = (("S", "subspaces"), ("T", "iterations"), ("d", "directions"), ("N_g", "grid"))
 
     @classmethod
     def paper(cls, *, classes: bool = False, **changes: Any) -> KernelFunctional:
         """Return the settings of KFO sections 3 to 5 and appendix A.5 as printed, with your changes.
 
-        The Matern harmonic hyperkernel of one distance on a grid of ten pairs for each column (40 at least); S = 5
-        subspaces of one direction with T = 20 steps in each, from K# = 0; GP-UCB with the printed beta_t at all levels;
-        for regression the evidence, and weights alpha below zero become zero. `classes`: C-SVMs, 10-fold
+        The Matern harmonic hyperkernel of one distance on a grid of ten pairs for each column (40 at least). A subspace
+        is a line K# + lambda k, lambda in [0, 1]: K# is the best kernel so far, zero at first, and k one kernel drawn
+        at random (d = 1, as in 4.3; Algorithm 1 draws d of them, `directions`). S = 5 subspaces (`subspaces`), on each
+        four values of lambda at random and then T = 20 by GP-UCB (`iterations`), with the printed beta_t. For
+        regression the objective is the evidence, and weights alpha below zero become zero. `classes`: C-SVMs, 10-fold
         cross-validation of the training rows, C from 10^-3 to 10^3, and the spectrum of the Gram matrix is clipped.
         No comparison with other kernels, no averaging, no weights along a gradient. With four rows of a class:
         `paper(classes=True, class_policy=replace(KernelFunctional.paper(classes=True).class_policy, folds=4))`.
 
-        Different from the paper on purpose: the objective never sees test rows (the paper minimises the test error),
-        and half the log loss of the rows left out is added to their error, in which ties are many; beta_t is that of
-        section 3.2, as A.1.1 prints another;
-        h is tuned by Bayesian optimisation, but the lengthscale is fitted by evidence for every kernel (regression) or
-        by cross-validation (classes) and not searched in (0, 1]; four random kernels in each subspace, as in the
-        paper's Table 3; the surrogate's lengthscale and noise are taken from a grid; a constant is left out of every
-        kernel, which a Gaussian process has as its level and an SVM as its bias. How long the hyperkernel is tuned is
-        not printed: 6 steps after 3 values of h.
+        Different from the paper on purpose. The objective never sees test rows (the paper minimises the test error),
+        and half the log loss of the rows left out is added to their error, in which ties are many. beta_t is that of
+        section 3.2, as A.1.1 prints another. Columns and target are standardised.
+
+        The grid is not evenly spaced (A.3): the hyperkernel depends on pairs of rows by the values of the kernel inside
+        alone, and the grid has quantiles of these, with one for no distance. The functions kappa(., pair) are written
+        as powers of the kernel inside. A constant is left out of every kernel, which a Gaussian process has as its
+        level and an SVM as its bias, and the rest is scaled to one at no distance.
+
+        h is tuned by Bayesian optimisation, GP-UCB too, but before the subspaces and between 0.02 and 0.98. The
+        lengthscale is not searched in (0, 1]: for regression it is fitted by evidence for every kernel, in ten steps,
+        with variance and noise and under weak priors; for classes cross-validation of the kernel inside chooses it.
+        The surrogate takes its lengthscale and noise from a grid and its variance from the observations, and compares
+        129 values of lambda. For regression on more rows than exact inference takes (3,000 without a GPU) the kernel
+        is learned from a sample, and fitted to all.
+
+        Not printed: N', the components, of which all above rounding are kept, at most 16; delta of beta_t, 0.1; how
+        long the hyperkernel is tuned, 6 steps after 3 values of h; how many values of lambda are random, but for
+        Table 3, which has four.
         """
         alone = FunctionalPolicy(rows=None, stretches=(), bands=0, finalists=1, compares=False)
         svms = ClassPolicy(
@@ -181,7 +204,7 @@ class KernelFunctional(Learner):
             "matern-harmonic", definite="spectrum" if classes else "clip", ard=False, average=False,
             tuning_acquisition="ucb", start="zero", policy=alone, class_policy=svms,
         )  # fmt: skip
-        return replace(settings, **changes)
+        return change_settings(settings, changes, "classes")
 
     def learn(self, context: Context) -> Learned:
         """Find a kernel for scaled data."""

@@ -192,9 +192,14 @@ def _repair_values(values: Array, spectrum: Spectrum) -> tuple[Array, Array]:
 def refuse_few_members(labels: Labels, folds: int) -> None:
     """Refuse folds that are more than a class has members."""
     fewest = int(np.bincount(labels).min())
-    if fewest < folds:
-        fits = f"at most {fewest} folds fit: ClassPolicy(folds={fewest})" if fewest > 1 else "no number of folds fits"
-        raise InputError(
-            f"{folds} folds need {folds} rows of every class, and one class has {fewest}: {fits}. Or leave "
-            "fewer_folds=True, the default, which takes as many as fit; or give more rows of that class"
-        )
+    if fewest >= folds:
+        return
+    fits, change, then = f": at most {fewest} folds fit", f"folds={fewest}", ""
+    if fewest == 1:
+        fits, change = ", which cannot be left out and learned from at once", "fewer_folds=True"
+        then = "; that class is then not checked on rows left out"
+    raise InputError(
+        f"{folds} folds need {folds} rows of every class, and one class has {fewest}{fits}. Give more rows of that "
+        f"class; or give class_policy=replace(policy, {change}), with dataclasses.replace, which keeps all else of the "
+        f"policy: your ClassPolicy, or KernelFunctional.paper(classes=True).class_policy{then}"
+    )

@@ -35,7 +35,7 @@ from mercer.kernels.expression import Expression, Parameter
 from mercer.kernels.parameters import Indices, Units, bind, layout, to_scaled_units, values_of, with_values
 from mercer.kernels.text import parse
 from mercer.learners import regimes
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, draw_some
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, change_settings, draw_some
 from mercer.learners.criteria import BIC, EVIDENCE
 from mercer.learners.regimes import RegimeForm
 from mercer.learners.trials import Trials
@@ -110,6 +110,7 @@ class ChangeSurface(Learner):
     policy: SurfacePolicy | None = None
 
     policy_kinds = (("policy", SurfacePolicy),)
+    letters = (("r", "regimes"), ("g", "draws"), ("h", "kernel_draws"), ("m", "features"))
 
     @classmethod
     def paper(cls, **changes: Any) -> ChangeSurface:
@@ -120,15 +121,22 @@ class ChangeSurface(Learner):
         of which is optimised a little; the best of the g is optimised to convergence, on all rows, by the marginal
         likelihood alone. `paper(kernel="SM4")`: spectral mixtures take the place of the RBF kernels afterwards.
 
-        Different from the paper on purpose: columns and target are standardised; one regime is fitted too, to compare
-        with, and a regime that holds at too few rows is taken out. The supplement gives no values of g, h and m: 10,
-        10 and 10 features.
+        Different from the paper on purpose: columns and target are standardised, and the level of the target is fitted
+        with the kernel; one regime is fitted too, to compare with, a regime that holds at fewer than 3 rows is taken
+        out, and of the g draws those with such a regime come last. Of more rows than exact inference takes (3,000
+        without a GPU) the surface is learned from a sample, and fitted to all.
+
+        Read so: omega of (2) is in cycles, w(x) = sum a cos(2 pi omega x + b), as the 4 pi^2 in its variance suggests.
+        As an angular frequency, w(x) = sum a cos(omega x + b), it would hardly let w change over the data. sigma_0 / m
+        of (1) is a variance, and sigma_0 is 1, the spread of the standardised target. sigma_n is a standard deviation,
+        of the standardised target too, and 0.01 at least. Not printed: g, h and m, 10 each; the draws of the kernels'
+        parameters; how long an optimisation is, 20 steps for each of the g, and 200 at most to convergence.
         """
         policy = SurfacePolicy(
             some_rows=None, finalists=1, linear_starts=0, level_starts=0, parts=False, priors=False,
             known_noise=False, quickens=False,
         )  # fmt: skip
-        return replace(cls(kernel="SE", surface="rks", policy=policy), **changes)
+        return change_settings(cls(kernel="SE", surface="rks", policy=policy), changes)
 
     def learn(self, context: Context) -> Learned:
         """Learn from scaled data."""
