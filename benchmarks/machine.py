@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import hashlib
 import os
@@ -38,6 +39,20 @@ NEVER = "9999"  # a date after all others: what is older than that is everything
 
 def now() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def read_date(text: str) -> str:
+    """Return a date as it was given, for argparse; "" is none, and what `now` could not have written is refused."""
+    form = "%Y-%m-%d %H:%M" if " " in text else "%Y-%m-%d"
+    try:
+        known = datetime.datetime.strptime(text, form).strftime(form)
+    except ValueError:
+        known = ""
+    if text != known:  # dates are compared as texts, so 2026-1-5 will not do
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no date: give YYYY-MM-DD or 'YYYY-MM-DD HH:MM' in UTC, such as 2026-11-18"
+        )
+    return text
 
 
 def code() -> str:

@@ -33,7 +33,7 @@ import mercer
 from benchmarks import paper_figures as figures
 from benchmarks.discovery import scores
 from benchmarks.kfo import CLASSES, TABLES, TIMED, class_rows, filled, numbers_of
-from benchmarks.machine import NEVER, circumstances, is_kept
+from benchmarks.machine import NEVER, circumstances, is_kept, read_date
 from benchmarks.papers_published import KREIN_TABLES
 from benchmarks.splits import pca_split
 from mercer.learners.margin import PAPER_COSTS, cross_validate, make_folds, split_gram
@@ -171,12 +171,12 @@ def printed_search(folder: Path, name: str, device: str) -> Found:
     return kept | scores(model, test[["x"]], test["y"].to_numpy())
 
 
-def printed_surface(folder: Path, settings: str) -> Found:
+def printed_surface(folder: Path, settings: str, seed: int) -> Found:
     """Algorithm 2 as printed, or Mercer's own settings, on the surface over two columns whose truth is known."""
     plane = pd.read_csv(folder / "change" / "synth_changesurface_2d.csv").iloc[::4]
     learner = mercer.ChangeSurface.paper() if settings == "printed" else mercer.ChangeSurface()
     X = plane[["x1", "x2"]]
-    model = mercer.GPRegressor(learner, random_state=SEED).fit(X, plane["y"])
+    model = mercer.GPRegressor(learner, random_state=seed).fit(X, plane["y"])
     if model.change_ is None:
         return {"error": None, "log_evidence": model.log_evidence_, "rows": len(plane)}
     shares = model.change_.shares(X.to_numpy())
@@ -194,12 +194,12 @@ def all_cells(folder: Path, device: str = "cpu") -> Cells:
         "features": figures.printed_features,
         "figure-6": figures.figure_6,
         "example-1": figures.example_1,
-        "surface/printed": partial(printed_surface, folder, "printed"),
-        "surface/default": partial(printed_surface, folder, "default"),
     }
     for seed in SEEDS:
         cells[f"i1/{seed}"] = partial(figures.judge_line, seed)
         cells[f"i3/{seed}"] = partial(figures.judge_units, seed)
+        for settings in ("printed", "default"):
+            cells[f"surface/{settings}/{seed}"] = partial(printed_surface, folder, settings, seed)
     for name in SERIES:
         cells[f"cks/{name}"] = partial(printed_search, folder, name, device)
     for name in TIMED:
@@ -309,7 +309,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell after so many")
     parser.add_argument("--out", type=Path, default=KEPT)
-    parser.add_argument("--older", default="", help="measure again what was measured before this date")
+    parser.add_argument("--older", type=read_date, default="", help="measure again what was measured before this date")
     parser.add_argument("--fresh", action="store_true", help="measure again what was measured")
     arguments = parser.parse_args()
     if arguments.merge:

@@ -12,6 +12,7 @@ was with the same command.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fnmatch
 import functools
 import importlib.util
@@ -29,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import CODE
+from benchmarks.machine import CODE, read_date
 from benchmarks.papers_age import last_change
 from benchmarks.papers_code import keep_commits, name_codes, read_commits
 from benchmarks.papers_row import PAPERS, Figure, Reading, Row, Source
@@ -56,6 +57,9 @@ MEASURED_BY = {  # the modules that leave out what is as young as --older says, 
 SIGNS = {"lower": 1.0, "higher": -1.0}  # of a gain
 CORES = {"cores": " cores"}  # what a path that ends so counts
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
+FOLDERS = ("timeseries", "regression", "classification", "change", "textures")  # in the data folder
+# parts of benchmarks that make their data: the folder that they are given is not read
+MAKES_DATA = re.compile(r"benchmarks\.(?:discovery|kfo|nkn) .*--part (?:recovery|linear|synthetic|figure1)\b")
 
 INTRODUCTION = """# The papers, row by row
 
@@ -230,9 +234,11 @@ def write_page() -> str:
 
 
 def keep_page() -> None:
-    """Write the page to its file, and before it the commits of what was measured."""
+    """Write the page to its file in one go, and before it the commits of what was measured."""
     keep_commits(code for row in ROWS for source in row.sources for code in read_codes(source))
-    PAGE.write_text(write_page(), encoding="utf-8")
+    beside = PAGE.with_suffix(f".{os.getpid()}")
+    beside.write_text(write_page(), encoding="utf-8")
+    beside.replace(PAGE)
 
 
 def write_row(row: Row) -> list[str]:
@@ -282,10 +288,8 @@ def compare(row: Row, ending: str, better: str) -> str:
             equal.append(name)
     names = f" ({', '.join(won)})" if won else ""
     same = f"; {', '.join(equal)}: {0:.3f} as printed" if equal else ""
-    return (
-        f"{ending.strip(', ')} {better} than the paper's: {len(won)} of {measured} measured{names}{same}, "
-        f"of {len(figures)}"
-    )
+    part, whole = ("", "") if measured == len(figures) else (" measured", f", {len(figures)} in all")
+    return f"{ending.strip(', ')} {better} than the paper's: {len(won)} of {measured}{part}{names}{same}{whole}"
 
 
 def circumstances(row: Row) -> str:
@@ -403,10 +407,11 @@ def describe_left(row: Row, older: str = "") -> str:
         return f"nothing is missing or older than {reason}; OLDER=DATE measures again what was measured before"
     if any(source.file.removesuffix(".json") not in MODULES for source in row.sources):
         old, count = count_old(row, older)
-        return f"older than {reason}: {old} of {count} measurements"
+        return f"{state(row)}, {old} of {count} measurements older than {reason}"
     tasks = list(find_tasks(row, older))
     minutes = math.ceil(sum(task.seconds for task in tasks) / 60.0)
-    return f"missing or older than {reason}: {len(tasks)} of its measurements, about {minutes} minutes of one core"
+    time = f"about {minutes} minute{'' if minutes == 1 else 's'} of one core"
+    return f"{len(tasks)} of its measurements, missing or older than {reason}: {time}, likely less"
 
 
 def again(row: Row, module: str, older: str) -> list[str]:
@@ -415,68 +420,122 @@ def again(row: Row, module: str, older: str) -> list[str]:
     return ["--older", older or max(dates)] if dates else []
 
 
-def run_command(command: list[str]) -> int | None:
-    """Run a command and return its exit code; None where Ctrl-C ended it, with all that it had begun and no trace."""
+def check_data(row: Row, data: Path) -> None:
+    """Refuse a folder that lacks what the commands of a row read in it, or beside it."""
+    needed = list[Path]()
+    if any("{data}" in command and not MAKES_DATA.search(command) for command in row.commands):
+        needed += [data / name for name in FOLDERS] if data.is_dir() else [data]
+    if any("benchmarks.nkn " in command for command in row.commands):
+        needed.append(data.parent / "reference.json")  # published numbers, for the report at the end
+    missing = ", ".join(str(path) for path in needed if not path.exists())
+    if missing:
+        folders = "/, ".join(FOLDERS)
+        raise SystemExit(
+            f"{row.item} needs data, and there is no {missing}: give DATA=FOLDER, a folder with {folders}/ in it and "
+            "reference.json beside it"
+        )
+
+
+def run_command(command: list[str]) -> int:
+    """Run a command and return its exit code; Ctrl-C ends it with all that it had begun."""
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
     try:
         return process.wait()
     except KeyboardInterrupt:
-        os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+            os.killpg(process.pid, signal.SIGTERM)
         process.wait()
-        return None
+        raise
+
+
+@contextlib.contextmanager
+def ignore_stops() -> Iterator[None]:
+    """Let Ctrl-C do nothing for a while, also in what is begun meanwhile."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def run(row: Row, data: str, jobs: int, device: str, older: str = "") -> int:
-    """Run the commands of a row, and write the page again; return the exit code of the first that failed."""
+    """Run what a row lacks, and write the page again, also after a stop; return the first exit code that is not 0."""
     if not row.commands:
-        print(f"{row.item} has nothing to run: it is {row.library or 'in the library'}")
+        print(f"{row.item} has no command: {row.library or 'it is in the library'}")
         return 0
-    if any("{data}" in command for command in row.commands) and not Path(data).is_dir():
-        raise SystemExit(
-            f"{row.item} needs data, and there is no folder {data}: give DATA=FOLDER (benchmarks/README.md)"
-        )
-    print(f"{row.item}: {row.paper} {row.where}, {row.about}\nexpected from nothing: {row.time}", flush=True)
-    print(describe_left(row, older), flush=True)
+    check_data(row, Path(data))
+    print(f"{row.item}: {row.paper} {row.where}, {row.about}\nthe whole row from nothing: {row.time}", flush=True)
+    print(f"what is left of it: {describe_left(row, older)}", flush=True)
     if is_whole(row, older):
         return 0
     code = 0
-    for command in row.commands:
-        given = shlex.split(command.format(data=shlex.quote(data), jobs=jobs, device=device))
-        given += again(row, given[2], older)
-        print("$", shlex.join(given), flush=True)
-        ended = run_command([sys.executable, *given[1:]])
-        if ended is None:
-            print("stopped: the same command goes on", flush=True)
-            code = code or STOPPED
-            break
-        code = code or ended
-    load.cache_clear()
-    keep_page()
-    print(f"{row.item}: {state(row)}; see docs/papers.md#{row.item}")
+    try:
+        for command in row.commands:
+            given = shlex.split(command.format(data=shlex.quote(data), jobs=jobs, device=device))
+            given += again(row, given[2], older)
+            print("$", shlex.join(given), flush=True)
+            ended = run_command([sys.executable, *given[1:]])
+            code = code or ended
+    finally:
+        with ignore_stops():  # the page stays what the files say
+            print("writing docs/papers.md again: some seconds", flush=True)
+            load.cache_clear()
+            keep_page()
+    print(f"{row.item}: {describe_end(row, code, older)}")
     return code
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def describe_end(row: Row, code: int, older: str) -> str:
+    """Say what came of a run: whether a command failed, and what is left."""
+    if code:
+        return f"failed with exit code {code}, see above; mend that, and the same command goes on with what is left"
+    left = "" if is_whole(row, older) else f", and left is {describe_left(row, older)}"
+    return f"{state(row)}{left}; see docs/papers.md#{row.item}"
+
+
+def read_count(text: str) -> int:
+    """Return a number from 1 on, for argparse; anything else is refused."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: give 1 or more, such as 2")
+    return int(text)
+
+
+def read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options that were given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--item", default="", help="what to run; without it, a list")
-    parser.add_argument("--data", default="../shared/data", help="the folder of benchmarks/README.md")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder of benchmarks/README.md")
+    parser.add_argument("--jobs", type=read_count, default=1)
     parser.add_argument("--device", default="cpu", help="of the large tables: cpu or cuda")
-    parser.add_argument("--older", default="", help="measure again what is older than this date, not than the code")
+    older = "measure again what is older than this date, such as 2026-11-18, not than the code"
+    parser.add_argument("--older", type=read_date, default="", help=older)
     parser.add_argument("--write", action="store_true", help="write docs/papers.md")
     parser.add_argument("--check", action="store_true")
-    given = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def carry_out(given: argparse.Namespace) -> int:
+    """Do what was asked for, and return the exit code."""
     if given.item:
-        data = str(Path(given.data).resolve())
-        raise SystemExit(run(find_row(given.item), data, given.jobs, given.device, given.older))
+        return run(find_row(given.item), str(given.data.expanduser().resolve()), given.jobs, given.device, given.older)
     if given.write:
         keep_page()
-        return
+        return 0
     if given.check:
         found = problems()
         print("\n".join([*found, *(f"{row.item}: {', '.join(lacks)}" for row in ROWS if (lacks := find_lacks(row)))]))
-        raise SystemExit(1 if found else 0)
+        return 1 if found else 0
     print(overview())
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = read_arguments(arguments)
+    try:
+        raise SystemExit(carry_out(given))
+    except KeyboardInterrupt:
+        print("stopped: the same command goes on", flush=True)
+        raise SystemExit(STOPPED) from None
 
 
 if __name__ == "__main__":

@@ -252,17 +252,20 @@ CHANGES = (
         "the initialisation as printed, `ChangeSurface.paper()`",
         (
             Figure(
-                "surface over two columns (400 rows), mean error of s, as printed", "", cell("surface/printed", "error")
+                "surface over two columns (400 rows), mean error of s, as printed, five seeds",
+                "",
+                cell("surface/printed/*", "error", "mean ± sd"),
             ),
-            Figure("the same by default", "", cell("surface/default", "error")),
+            Figure("the same by default", "", cell("surface/default/*", "error", "mean ± sd")),
+            Figure("log evidence, as printed", "", cell("surface/printed/*", "log_evidence", "mean ± sd", digits=1)),
+            Figure("log evidence by default", "", cell("surface/default/*", "log_evidence", "mean ± sd", digits=1)),
         ),
         (cells("surface/*"),),
         (f"{CELLS} 'surface/*'",),
         "5 minutes on one core",
         SURFACES,
-        "The paper's data are not among ours: the truth is known here. The default begins some surfaces from "
-        "a line and "
-        "from levels of the target, and holds them smooth by weak priors.",
+        "The paper's data are not among ours: the truth is known here. The default begins some surfaces from a line "
+        "and from levels of the target, and holds them smooth by weak priors.",
     ),
     Row(
         "cs-priors",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import functools
+import hashlib
 import json
 import os
 import subprocess
@@ -93,11 +94,17 @@ def read_cell(out: Path, cell: str) -> Any:
     """Return what a cell found: from a file of results, or a folder with one file for each run of an optimiser."""
     if out.is_dir():
         record = json.loads((out / f"{cell.replace('/', '--')}.json").read_text())
-        return {key: record[key] for key in ("points", "values")}
+        return shorten(record["points"], record["values"])
     results = json.loads(out.read_text())["results"]
     if cell not in results:
         raise SystemExit(f"{out.name} has no cell {cell}; it has {', '.join(list(results)[:5])} ...")
     return results[cell]
+
+
+def shorten(points: list[Any], values: list[float]) -> dict[str, Any]:
+    """Return the best value of a run of an optimiser, and a digest of all that it tried and found."""
+    digest = hashlib.sha256(json.dumps([points, values]).encode()).hexdigest()
+    return {"best": min(values), "evaluations": len(values), "sha256": digest}
 
 
 def main() -> None:

@@ -19,7 +19,10 @@ def pca_split(X: Array, part: int = PART) -> Array:
 
     The inputs are not scaled, as in the authors' code.
     """
-    if X.ndim != 2 or not np.isfinite(X).all():
+    if X.ndim != 2:
+        advice = "make it a table of one column, X[:, None]" if X.ndim == 1 else "give rows and columns"
+        raise InputError(f"a PCA split needs a table with columns, and was given shape {X.shape}: {advice}")
+    if not np.isfinite(X).all():
         raise InputError(
             f"a PCA split needs a table of numbers without gaps, and was given shape {X.shape} with "
             f"{int((~np.isfinite(X)).sum())} that are missing or infinite: leave out or fill those rows"

@@ -100,11 +100,14 @@ def test_a_printed_zero_is_compared_by_the_authors_logs() -> None:
     figure = next(figure for figure in row.figures if figure.what == "naval, NKN, RMSE")
     assert figure.mercer is not None
     ours = papers.average(figure.mercer)
-    for logged, said in ((1.01 * ours, "1 of 1 measured (naval by the authors' logs), of 1"), (0.99 * ours, "0 of 1")):
+    for logged, said in ((1.01 * ours, "1 of 1 (naval by the authors' logs)"), (0.99 * ours, "0 of 1")):
         one = replace(row, figures=(replace(figure, logged=logged),))
-        assert said in papers.compare(one, ", NKN, RMSE", "lower")
+        assert papers.compare(one, ", NKN, RMSE", "lower").endswith(f": {said}")
     one = replace(row, figures=(replace(figure, logged=None),))
-    assert "0 of 1 measured; naval: 0.000 as printed" in papers.compare(one, ", NKN, RMSE", "lower")
+    assert papers.compare(one, ", NKN, RMSE", "lower").endswith(": 0 of 1; naval: 0.000 as printed")
+    more = replace(one, figures=(*one.figures, replace(figure, mercer=None), replace(figure, mercer=None)))
+    said = ": 0 of 1 measured; naval: 0.000 as printed, 3 in all"
+    assert papers.compare(more, ", NKN, RMSE", "lower").endswith(said)
 
 
 def test_numbers_are_read_from_dictionaries_and_lists() -> None:
@@ -243,11 +246,10 @@ def test_a_run_says_how_long_and_goes_on(tmp_path: Path, capsys: pytest.CaptureF
     assert paper_cells.choose(paper_cells.all_cells(tmp_path), ["sm/y*", "i1/1", "i1/*"])[:3] == [
         "sm/yacht", "i1/1", "i1/0"
     ]  # fmt: skip
-    with pytest.raises(SystemExit) as ended:  # a row without commands has nothing to run
+    with pytest.raises(SystemExit) as ended:
         papers.main(["--item", "kfo-figure-3"])
     assert ended.value.code == 0
-    with pytest.raises(SystemExit, match="nkn-table-2 needs data, and there is no folder"):
-        papers.main(["--item", "nkn-table-2", "--data", str(tmp_path / "nothing")])
+    assert capsys.readouterr().out == "kfo-figure-3 has no command: nothing to run\n"
 
 
 def test_a_stopped_command_ends_with_all_that_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,17 +264,129 @@ def test_a_stopped_command_ends_with_all_that_it_began(monkeypatch: pytest.Monke
             return super().wait(timeout)
 
     monkeypatch.setattr(papers.subprocess, "Popen", Stopped)
-    assert papers.run_command([sys.executable, "-c", "import time; time.sleep(60)"]) is None
+    with pytest.raises(KeyboardInterrupt):
+        papers.run_command([sys.executable, "-c", "import time; time.sleep(60)"])
     assert begun[0].returncode == -signal.SIGTERM
+
+
+def stop(*_: Any) -> Any:
+    """Do what Ctrl-C does."""
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("place", ["count_old", "describe_left", "run_command"])
+def test_a_stop_anywhere_says_that_the_same_command_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    page = tmp_path / "papers.md"
+    monkeypatch.setattr(papers, "PAGE", page)
+    monkeypatch.setattr(papers, "keep_commits", list)
+    monkeypatch.setattr(papers, "write_page", lambda: stop() or "the page")  # the second Ctrl-C
+    monkeypatch.setattr(papers, place, stop)
+    with pytest.raises(SystemExit) as ended:
+        papers.main(["--item", "nkn-figure-7", "--older", "2999-01-01"])
+    assert ended.value.code == papers.STOPPED
+    assert capsys.readouterr().out.splitlines()[-1] == "stopped: the same command goes on"
+    assert page.exists() == (place == "run_command")  # what was measured until then is on the page
+    assert list(tmp_path.iterdir()) == [page] * page.exists()
+
+
+def test_a_page_whose_writing_is_stopped_stays_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    page = tmp_path / "papers.md"
+    page.write_text("as it was", encoding="utf-8")
+    monkeypatch.setattr(papers, "PAGE", page)
+    monkeypatch.setattr(papers, "keep_commits", list)
+    monkeypatch.setattr(papers, "write_page", stop)
+    with pytest.raises(SystemExit, match="130"):
+        papers.main(["--write"])
+    assert page.read_text(encoding="utf-8") == "as it was"
+
+
+@pytest.mark.parametrize("text", ["banana", "2026-13-45", "2026-1-5", "20260105", "2026-01-05 25:00", "9999", "2026"])
+def test_what_is_no_date_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["", "--cells", "figure-6", "--older", text])
+    for command in (paper_cells.main, partial(papers.main, ["--item", "kfo-figure-3", "--older", text])):
+        with pytest.raises(SystemExit, match="2"):
+            command()
+        assert f"'{text}' is no date: give YYYY-MM-DD" in capsys.readouterr().err
+
+
+def test_dates_and_none_are_read() -> None:
+    for text in ("", "2026-01-05", "2024-02-29 23:59", machine.now().removesuffix(" UTC")):
+        assert machine.read_date(text) == text
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
+def test_what_is_no_number_of_processes_is_refused(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        papers.main(["--item", "kfo-figure-3", f"--jobs={text}"])
+    assert f"'{text}' is no number of processes: give 1 or more" in capsys.readouterr().err
+    assert papers.read_count("16") == 16
+
+
+def test_a_folder_without_what_a_row_reads_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(papers, "run_command", lambda command: pytest.fail(f"it runs {command}"))
+    data = tmp_path / "data"
+    series, table = papers.find_row("cks-extrapolation"), papers.find_row("nkn-table-3")
+    with pytest.raises(SystemExit, match=f"cks-extrapolation needs data, and there is no {data}: give DATA=FOLDER"):
+        papers.run(series, str(data), 1, "cpu")
+    for folder in papers.FOLDERS[1:]:
+        (data / folder).mkdir(parents=True)
+    with pytest.raises(SystemExit, match=f"there is no {data}/timeseries: give"):
+        papers.run(series, str(data), 1, "cpu")
+    (data / "timeseries").mkdir()
+    papers.check_data(series, data)
+    with pytest.raises(SystemExit, match=f"nkn-table-3 needs data, and there is no {tmp_path}/reference.json: give"):
+        papers.check_data(table, data)
+    (tmp_path / "reference.json").touch()
+    papers.check_data(table, data)
+
+
+def test_rows_that_make_their_data_need_no_folder(tmp_path: Path) -> None:
+    def is_run(row: Row) -> bool:
+        try:
+            papers.check_data(row, tmp_path / "data" / "nothing")
+        except SystemExit:
+            return False
+        return True
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "reference.json").touch()
+    asked = [row for row in ROWS if any("{data}" in command for command in row.commands)]
+    assert [row.item for row in asked if is_run(row)] == [
+        "cks-table-1", "nkn-figure-1", "nkn-recovery", "kfo-table-4", "kfo-figure-6"
+    ]  # fmt: skip
+
+
+def test_a_run_ends_with_what_came_of_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(papers, "keep_page", lambda: None)
+    row = papers.find_row("nkn-figure-7")
+    for code, said in (
+        (1, "failed with exit code 1, see above; mend that, and the same command goes on with what is left"),
+        (
+            0,
+            "measured, and left is 5 of its measurements, missing or older than 2999-01-01: about 1 minute of one core",
+        ),
+    ):
+        monkeypatch.setattr(papers, "run_command", lambda command, code=code: code)
+        assert papers.run(row, str(tmp_path), 1, "cpu", older="2999-01-01") == code
+        assert capsys.readouterr().out.splitlines()[-1].startswith(f"nkn-figure-7: {said}")
 
 
 def test_a_row_says_what_it_lacks_and_measures_what_is_older() -> None:
     row = next(row for row in ROWS if row.item == "nkn-figure-7")
-    assert "older than 9999: 5 of its measurements, about 1 minutes" in papers.describe_left(row, "9999")
+    said = "5 of its measurements, missing or older than 9999: about 1 minute of one core, likely less"
+    assert papers.describe_left(row, "9999") == said
     assert papers.again(row, "benchmarks.paper_cells", "2027") == ["--older", "2027"]
     assert papers.again(row, "benchmarks.paper_figures", "2027") == []  # it draws, and keeps no measurement
     search = papers.find_row("skc-search")  # whose measurements are not counted one by one
-    assert papers.describe_left(search, "9999") == "older than 9999: 2 of 2 measurements"
+    assert papers.describe_left(search, "9999") == "measured, 2 of 2 measurements older than 9999"
     known = papers.find_row("cks-table-1")
     assert papers.again(known, "benchmarks.discovery", "2027") == ["--older", "2027"]
 
