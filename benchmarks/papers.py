@@ -173,7 +173,7 @@ def dates(source: Source) -> list[str]:
 def last_change_of(row: Row, source: Source) -> str:
     """Return when what a source measures last changed."""
     parts = source.parts or row.parts
-    return last_change(parts, same=same_commits(source.file, source.cells)) if parts else ""
+    return last_change(parts, same=same_commits(source.file, source.alike or source.cells)) if parts else ""
 
 
 def count_old(row: Row, older: str = "") -> tuple[int, int]:

@@ -41,7 +41,8 @@ class Figure:
 class Source:
     """Where a row's circumstances lie: dates, machines, and the state of the code where that was kept.
 
-    `parts`: the files whose change makes its measurements old, where they are others than the row's.
+    `parts`: the files whose change makes its measurements old, where they are others than the row's. `alike`: the
+    pattern of cells of which one shows for all that a change does nothing to them, where it is not that of the cells.
     """
 
     file: str
@@ -49,6 +50,7 @@ class Source:
     machine: tuple[str, ...]
     code: str = ""
     parts: tuple[str, ...] = ()
+    alike: str = ""
 
     @property
     def cells(self) -> str:
@@ -106,10 +108,10 @@ BARE = "python -m benchmarks.paper_cells --jobs {jobs} --cells"  # cells that ne
 CELLS = "python -m benchmarks.paper_cells --data {data} --jobs {jobs} --device {device} --cells"
 
 
-def cells(pattern: str, *parts: str, file: str = "papers.json") -> Source:
+def cells(pattern: str, *parts: str, file: str = "papers.json", alike: str = "") -> Source:
     """Return the circumstances of cells of `benchmarks.paper_cells`, or of another file that has them in each cell."""
     path = f"results|{pattern}|"
-    return Source(file, f"{path}date", (f"{path}machine",), f"{path}code", parts)
+    return Source(file, f"{path}date", (f"{path}machine",), f"{path}code", parts, alike)
 
 
 def described(file: str, path: str) -> Source:

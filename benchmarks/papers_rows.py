@@ -61,8 +61,8 @@ def recovery_figures() -> tuple[Figure, ...]:
     )
 
 
-def discovery(part: str, file: str = "discovery.json") -> Source:
-    return cells(f"{part}/*", file=file)
+def discovery(part: str) -> Source:
+    return cells(f"{part}/*", file="discovery.json")
 
 
 CKS = (
@@ -121,7 +121,9 @@ CKS = (
         "Table 1",
         "kernels found in 300 rows drawn from known ones",
         recovery_figures(),
-        tuple(discovery(draws_of(kernel), "recovery.json") for kernel in TRUTHS[:OF_THE_PAPER]),
+        tuple(
+            cells(f"{draws_of(kernel)}/*", file="recovery.json", alike="recovery/*") for kernel in TRUTHS[:OF_THE_PAPER]
+        ),
         (
             "python -m benchmarks.discovery --data {data} --part recovery --jobs 1 --workers {jobs} "
             "--out benchmarks/results/recovery.json",

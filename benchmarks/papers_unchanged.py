@@ -26,6 +26,15 @@ from benchmarks.machine import now, processor
 from benchmarks.papers_age import ROOT, git
 
 KEPT = ROOT / "benchmarks" / "results" / "unchanged.json"
+# one draw of a known kernel, which no option of the benchmark chooses
+RECOVERY = """
+import argparse, json, sys
+from pathlib import Path
+from benchmarks import discovery
+cell, out = sys.argv[1:]
+settings = argparse.Namespace(data=Path(), part="recovery", only="", jobs=1, device="cpu", budget=None)
+Path(out).write_text(json.dumps({"results": {cell: discovery.jobs_of(settings)[cell]()}}))
+"""
 # what may differ between two runs of the same code
 TIMES = {"seconds", "cpu", "cpu_seconds", "date", "machine", "code", "jobs", "cores"}
 
@@ -52,12 +61,19 @@ def without_times(found: Any) -> Any:
     return [without_times(each) for each in found] if isinstance(found, list) else found
 
 
-def command_of(file: str, cell: str) -> list[str]:
-    """Return the command that measures a cell, as every state of the benchmarks has it."""
+def command_of(file: str, cell: str, data: Path, out: Path) -> list[str]:
+    """Return what Python is given to measure a cell into a file, as every state of the benchmarks takes it."""
+    if file == "recovery":
+        return ["-c", RECOVERY, cell, str(out)]
     if file == "optimise":
         function, method, run = cell.split("/")
         which = ["--functions", function, "--methods", method, "--runs", f"{run}-{run}"]
-        return ["benchmarks.optimise", *which]
+        return ["-m", "benchmarks.optimise", *which, "--out", str(out)]
+    return ["-m", *options_of(file, cell), "--data", str(data), "--out", str(out)]
+
+
+def options_of(file: str, cell: str) -> list[str]:
+    """Return the benchmark that measures a cell, and the options that choose it."""
     if file == "papers":
         return ["benchmarks.paper_cells", "--cells", cell]
     part, name, *rest = cell.split("/")
@@ -81,8 +97,7 @@ def measure(commit: str, cells: list[tuple[str, str]], data: Path) -> list[Any]:
             for file, cell in cells:
                 (tree / "benchmarks" / "results" / f"{file}.json").unlink(missing_ok=True)  # nothing is measured yet
                 out = Path(folder) / (file if file == "optimise" else f"{file}.json")
-                command = [sys.executable, "-W", "ignore", "-m", *command_of(file, cell), "--out", str(out)]
-                command += [] if file == "optimise" else ["--data", str(data)]
+                command = [sys.executable, "-W", "ignore", *command_of(file, cell, data, out)]
                 subprocess.run(command, cwd=tree, check=True, env=environment, stdout=subprocess.DEVNULL)
                 found.append(without_times(read_cell(out, cell)))
         finally:
@@ -112,7 +127,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--before", required=True, help="the commit that a change is compared with")
     parser.add_argument("--after", default="HEAD")
-    files = "nkn, kfo, papers, discovery or optimise"
+    files = "nkn, kfo, papers, discovery, recovery or optimise"
     parser.add_argument("--cells", nargs="+", required=True, help=f"{files}, and a cell of it")
     given = parser.parse_args()
     commits = [git(ROOT, "rev-parse", "--verify", f"{each}^{{commit}}").strip() for each in (given.before, given.after)]

@@ -188,9 +188,28 @@ def test_a_change_before_and_after_which_a_cell_is_the_same_makes_cells_of_its_k
 def test_times_are_left_out_of_what_is_compared() -> None:
     found = {"rmse": 1.0, "seconds": 3.0, "kfo": {"cpu_seconds": 2.0, "nll": 5.0}, "folds": [{"date": "x", "a": 1}]}
     assert papers_unchanged.without_times(found) == {"rmse": 1.0, "kfo": {"nll": 5.0}, "folds": [{"a": 1}]}
-    assert papers_unchanged.command_of("kfo", "linear/line") == ["benchmarks.kfo", "--part", "linear", "--only", "line"]
-    assert "--splits=1" in papers_unchanged.command_of("nkn", "random/yacht/1/se")
-    assert papers_unchanged.command_of("discovery", "extrapolation/01-airline")[-3:] == ["01", "--jobs", "1"]
+
+
+def test_the_commands_that_measure_a_cell_choose_it(tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "out.json"
+    command_of = partial(papers_unchanged.command_of, data=data, out=out)
+    assert command_of("kfo", "linear/line")[:6] == ["-m", "benchmarks.kfo", "--part", "linear", "--only", "line"]
+    assert "--splits=1" in command_of("nkn", "random/yacht/1/se")
+    chosen = ["01", "--jobs", "1", "--data", str(data), "--out", str(out)]
+    assert command_of("discovery", "extrapolation/01-airline")[-7:] == chosen
+    assert command_of("recovery", "recovery/SE(0)/10/0")[-2:] == ["recovery/SE(0)/10/0", str(out)]
+    assert "--data" not in command_of("optimise", "michalewicz/mercer/0")
+
+
+def test_a_run_of_an_optimiser_is_compared_by_all_that_it_tried(tmp_path: Path) -> None:
+    def keep(*points: float) -> Any:
+        record = {"points": [[each] for each in points], "values": [2.0, 1.0]}
+        (tmp_path / "michalewicz--mercer--0.json").write_text(papers.json.dumps(record))
+        return papers_unchanged.read_cell(tmp_path, "michalewicz/mercer/0")
+
+    first = keep(0.1, 0.3)
+    assert (first["best"], first["evaluations"]) == (1.0, 2)
+    assert keep(0.1, 0.3) == first != keep(0.1, 0.1 + 0.2)
 
 
 def test_a_fresh_run_of_one_part_of_functionals_keeps_the_others(
