@@ -179,7 +179,7 @@ def run(done: dict[str, Any], work: dict[str, Any], arguments: argparse.Namespac
     older = NEVER if arguments.fresh else arguments.older
     done["machine"] = describe()
     kept = done["results"]
-    waiting = {name: call for name, call in work.items() if not (name in kept and is_kept(kept[name], older))}
+    waiting = {name: call for name, call in work.items() if not (name in kept and is_kept(kept[name], older, name))}
     pool, left = Parallel(n_jobs=arguments.workers, return_as="generator_unordered", batch_size=1), 0
     for name, result in pool(delayed(_named)(name, call, until) for name, call in waiting.items()):
         if result is None:

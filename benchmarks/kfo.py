@@ -353,7 +353,7 @@ def choose_work(arguments: argparse.Namespace, done: dict[str, Any]) -> dict[str
     if done.get("steps", STEPS) != STEPS:
         raise SystemExit(f"{arguments.out} was measured with {done['steps']}, not {STEPS}: give another --out")
     older = NEVER if arguments.fresh else arguments.older
-    known = {n: r for n, r in (done["results"] | done.get("untouched", {})).items() if is_kept(r, older)}
+    known = {n: r for n, r in (done["results"] | done.get("untouched", {})).items() if is_kept(r, older, n)}
     return {name: call for name, call in jobs_of(arguments, known).items() if name not in known}
 
 

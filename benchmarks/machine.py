@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import fnmatch
 import hashlib
 import os
 import platform
@@ -55,6 +56,13 @@ def read_date(text: str) -> str:
     return text
 
 
+def read_dates(text: str) -> str:
+    """Return a date, or one for each kind of measurement with commas between, as `is_kept` takes them."""
+    for each in text.split(","):
+        read_date(each.rpartition("=")[2])
+    return text
+
+
 def code() -> str:
     """Name the state of the package: cells of different states are not one measurement, and the report says so."""
     import mercer
@@ -74,9 +82,15 @@ def circumstances() -> dict[str, str]:
     return {"date": now(), "machine": f"{processor()}, {os.cpu_count()} cores", "code": code()}
 
 
-def is_kept(found: dict[str, Any], older: str = "") -> bool:
-    """Tell whether a measurement stays: it was made at this date or later."""
-    return bool(found.get("date", "") >= older)
+def is_kept(found: dict[str, Any], older: str = "", name: str = "") -> bool:
+    """Tell whether a measurement stays: it was made at this date or later.
+
+    `older`: a date for all, or one for each kind with commas between, "random/*/nkn=2026-11-19,sm/*=2026-11-18"; what
+    is of no kind that is named stays.
+    """
+    kinds = [each.rpartition("=") for each in older.split(",")]
+    dates = [date for kind, _, date in kinds if not kind or fnmatch.fnmatchcase(name, kind)]
+    return bool(found.get("date", "") >= max(dates, default=""))
 
 
 def processor() -> str:

@@ -280,7 +280,7 @@ def main() -> None:
     for part in arguments.part.split(","):
         for name, call in work_of(bench, part).items():
             kept = read(path)["results"].get(name)
-            if kept is None or not is_kept(kept, NEVER if arguments.fresh else arguments.older):
+            if kept is None or not is_kept(kept, NEVER if arguments.fresh else arguments.older, name):
                 measure(name, call, path)
     from benchmarks.nkn_report import write_report
 

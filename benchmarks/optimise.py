@@ -49,8 +49,12 @@ class Job(NamedTuple):
     calls: int
 
     @property
+    def name(self) -> str:
+        return f"{self.function}/{self.method}/{self.run}"
+
+    @property
     def file(self) -> str:
-        return f"{self.function}--{self.method}--{self.run}.json"
+        return f"{self.name.replace('/', '--')}.json"
 
 
 def plan(methods: list[str], functions: list[str], runs: str, calls: int) -> list[Job]:
@@ -109,11 +113,13 @@ def choose(jobs: list[Job], folder: Path, older: str) -> list[Job]:
 
     for path in folder.glob("*--*--*.json"):
         record = read(path)
-        if record is not None and not is_kept(record["machine"], older):
+        if record is not None and not is_kept(record["machine"], older, path.stem.replace("--", "/")):
             path.unlink()
     summaries = read_runs(folder, RESULTS / "optimise.json").all()
-    dates = {(s["function"], s["method"], s["run"]): s["machine"][0].removeprefix("date").strip() for s in summaries}
-    return [job for job in jobs if dates.get((job.function, job.method, job.run), "") < older]
+    dates = {f"{s['function']}/{s['method']}/{s['run']}": s["machine"][0].removeprefix("date") for s in summaries}
+    return [
+        job for job in jobs if job.name not in dates or not is_kept({"date": dates[job.name].strip()}, older, job.name)
+    ]
 
 
 def carry_out(job: Job, folder: Path, until: float = float("inf")) -> dict[str, Any]:

@@ -33,7 +33,7 @@ import mercer
 from benchmarks import paper_figures as figures
 from benchmarks.discovery import scores
 from benchmarks.kfo import CLASSES, TABLES, TIMED, class_rows, filled, numbers_of
-from benchmarks.machine import NEVER, circumstances, is_kept, read_date
+from benchmarks.machine import NEVER, circumstances, is_kept, read_dates
 from benchmarks.papers_published import KREIN_TABLES
 from benchmarks.splits import pca_split
 from mercer.learners.margin import PAPER_COSTS, cross_validate, make_folds, split_gram
@@ -236,7 +236,7 @@ class Limits:
 
     jobs: int = 1
     minutes: float = float("inf")
-    older: str = ""  # what was measured before this date is measured again
+    older: str = ""  # what was measured before this date, or that of its kind, is measured again
 
 
 UNLIMITED = Limits()
@@ -285,7 +285,7 @@ def run(patterns: list[str], folder: Path, path: Path, limits: Limits = UNLIMITE
     """Run the cells that fit a pattern and are not there yet; return how many could not be run, or had no time."""
     until, left = time.time() + 60.0 * limits.minutes, 0
     kept = json.loads(path.read_text())["results"] if path.exists() else {}
-    known = {name for name, found in kept.items() if is_kept(found, limits.older)}
+    known = {name for name, found in kept.items() if is_kept(found, limits.older, name)}
     cells = all_cells(folder, device)
     chosen = choose(cells, patterns)
     calls = [delayed(measure)(name, cells[name], until) for name in chosen if name not in known]
@@ -309,7 +309,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell after so many")
     parser.add_argument("--out", type=Path, default=KEPT)
-    parser.add_argument("--older", type=read_date, default="", help="measure again what was measured before this date")
+    parser.add_argument("--older", type=read_dates, default="", help="measure again what was measured before this date")
     parser.add_argument("--fresh", action="store_true", help="measure again what was measured")
     arguments = parser.parse_args()
     if arguments.merge:

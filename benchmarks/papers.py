@@ -33,7 +33,7 @@ import numpy as np
 from benchmarks.machine import CODE, read_date
 from benchmarks.papers_age import last_change
 from benchmarks.papers_code import keep_commits, name_codes, read_commits
-from benchmarks.papers_row import PAPERS, Figure, Reading, Row, Source
+from benchmarks.papers_row import DESCRIBED, PAPERS, Figure, Reading, Row, Source
 from benchmarks.papers_rows import ROWS
 from benchmarks.papers_unchanged import same_commits
 
@@ -415,9 +415,17 @@ def describe_left(row: Row, older: str = "") -> str:
 
 
 def again(row: Row, module: str, older: str) -> list[str]:
-    """Return the option by which a command measures again what is older than a date, or than the code of the row."""
-    dates = [last_change_of(row, each) for each in row.sources if MEASURED_BY.get(each.file) == module]
-    return ["--older", older or max(dates)] if dates else []
+    """Return the option by which a command measures again what is older than a date, or than what it measures.
+
+    Of the sources of a row some may be older than the code and others not: each has a date of its own.
+    """
+    sources = [each for each in row.sources if MEASURED_BY.get(each.file) == module]
+    if not sources:
+        return []
+    dates = {each.cells: last_change_of(row, each) for each in sources}
+    # measurements whose machine is described beside them are not asked for one by one
+    of_all = max(dates.values()) if DESCRIBED in dates else ",".join(f"{kind}={date}" for kind, date in dates.items())
+    return ["--older", older or of_all]
 
 
 def check_data(row: Row, data: Path) -> None:

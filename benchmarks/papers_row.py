@@ -104,6 +104,7 @@ MARGINS = ("src/mercer/learners/margin.py", "src/mercer/learners/classes.py")  #
 CLASSES = (*FUNCTIONALS, "src/mercer/learners/kfo_classes.py", *MARGINS)
 SURFACES = ("src/mercer/learners/surface.py", "src/mercer/learners/regimes.py")
 KERNELS = ("src/mercer/kernels/leaf.py", "src/mercer/compute/fused_leaves.py")
+DESCRIBED = "machine"  # the key of a whole description of the machine
 BARE = "python -m benchmarks.paper_cells --jobs {jobs} --cells"  # cells that need no data
 CELLS = "python -m benchmarks.paper_cells --data {data} --jobs {jobs} --device {device} --cells"
 
@@ -116,7 +117,7 @@ def cells(pattern: str, *parts: str, file: str = "papers.json", alike: str = "")
 
 def described(file: str, path: str) -> Source:
     """Return the circumstances of what is kept with a whole description of the machine."""
-    machine = f"{path}|machine|"
+    machine = f"{path}|{DESCRIBED}|"
     return Source(file, f"{machine}date", (f"{machine}processor",), f"{machine}code")
 
 

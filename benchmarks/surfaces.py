@@ -317,7 +317,7 @@ def main() -> None:
     results: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     for name in options.part.split(","):
         older = NEVER if options.fresh else options.older
-        if name in results and is_kept(results[name]["machine"], older):
+        if name in results and is_kept(results[name]["machine"], older, name):
             continue
         started = time.perf_counter()
         found = everything[name](options.data)

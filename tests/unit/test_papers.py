@@ -410,6 +410,24 @@ def test_a_row_says_what_it_lacks_and_measures_what_is_older() -> None:
     assert papers.again(known, "benchmarks.discovery", "2027") == ["--older", "2027"]
 
 
+def test_each_kind_of_measurement_is_made_again_for_a_date_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That networks have changed makes no SVM, and no baseline written without Mercer, older."""
+    changed = {"alpha-clip/*": "2026-03-01", "fkl-*": "2026-01-01"}
+    monkeypatch.setattr(papers, "last_change_of", lambda row, source: changed.get(source.cells, "2025"))
+    option, older = papers.again(papers.find_row("kfo-table-2"), "benchmarks.paper_cells", "")
+    assert (option, older) == ("--older", "alpha-clip/*=2026-03-01,fkl-*=2026-01-01")
+    assert machine.read_dates(older) == older
+    measured = {"date": "2026-02-01 10:00 UTC"}
+    assert not machine.is_kept(measured, older, "alpha-clip/yacht/0")
+    assert machine.is_kept(measured, older, "fkl-shared/yacht/0")
+    assert machine.is_kept(measured, older, "sm/yacht")
+    assert not machine.is_kept(measured, "2026-03", "sm/yacht")
+    surface = papers.again(papers.find_row("cs-known"), "benchmarks.surfaces", "")
+    assert surface == ["--older", "2025"]  # parts, whose machine is described beside them
+    with pytest.raises(argparse.ArgumentTypeError, match="is no date"):
+        machine.read_dates("alpha-clip/*=2026-03-01,fkl-*=banana")
+
+
 def test_a_row_that_is_whole_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
     monkeypatch.setattr(papers, "run_command", lambda command: pytest.fail(f"it runs {command}"))
     assert papers.run(papers.find_row("nkn-figure-7"), str(tmp_path), 1, "cpu", older="2000") == 0
