@@ -98,7 +98,9 @@ def measure(commit: str, cells: list[tuple[str, str]], data: Path) -> list[Any]:
                 (tree / "benchmarks" / "results" / f"{file}.json").unlink(missing_ok=True)  # nothing is measured yet
                 out = Path(folder) / (file if file == "optimise" else f"{file}.json")
                 command = [sys.executable, "-W", "ignore", *command_of(file, cell, data, out)]
-                subprocess.run(command, cwd=tree, check=True, env=environment, stdout=subprocess.DEVNULL)
+                ended = subprocess.run(command, cwd=tree, check=False, env=environment, stdout=subprocess.DEVNULL)
+                if ended.returncode:
+                    raise SystemExit(f"{file}:{cell} could not be measured with the code of {commit[:8]}, see above")
                 found.append(without_times(read_cell(out, cell)))
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=False)
