@@ -128,11 +128,11 @@ def search(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]
     model = mercer.GPRegressor(
         learner, inference=engine, random_state=SEED, n_jobs=arguments.jobs, device=arguments.device
     )
-    model.fit(X, y, progress=told())
+    model.fit(X, y, progress=make_printer())
     seconds, cpu = time.perf_counter() - started, time.process_time() - worked
     reasons = Counter(c.verdict.kind for c in model.candidates_ if c.verdict is not None)
     yield (
-        f"{arguments.device}{', exact' if arguments.exact else ''}",
+        f"{arguments.device}{', exact' if arguments.exact else ''}{', one job' if arguments.jobs == 1 else ''}",
         {
             **ends(model),
             "seconds": seconds,
@@ -147,7 +147,7 @@ def search(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]
     )
 
 
-def told() -> Callable[[Any], None]:
+def make_printer() -> Callable[[Any], None]:
     """Return a callback that prints a line for each rung."""
     seen: set[tuple[int, int]] = set()
 
