@@ -1,13 +1,11 @@
 """Compositional kernel search (CKS) and the Automatic Statistician's grammar (METHODS 3).
 
 The best kernel is grown step by step until the score no longer improves. At each depth the kernels one step away from
-the best so far are raced (`racing.py`). A candidate that fails numerically is a row with a reason,
-never the end of the search; Ctrl-C and the end of the time budget return the best so far.
+the best so far (`growth.py`) are raced (`racing.py`). A candidate that fails numerically is a row with a reason, never
+the end of the search; Ctrl-C and the end of the time budget return the best so far.
 
-What is one step away is in `growth.py`.
-
-On several columns there are two lines of growth, each with a best kernel of its own: one from the base kernels on one
-column, and one from kernels on every column at once, which come first (`every_column.py`). The better of both wins.
+On several columns there are two lines of growth: one from the base kernels on one column, and one from kernels on every
+column at once, which come first (`every_column.py`). The better of their best kernels wins.
 """
 
 from __future__ import annotations
@@ -142,8 +140,7 @@ class GrammarSearch(Learner):
         words stay the winner's.
     finalists : how the winner is chosen among the best by score. "score": the best score. "forward": the best forecast
         from earlier origins (rolling origin on the one input column), for those who want to extrapolate.
-    buffer : with too many rows for exact inference each kernel has an interval instead of a score. Besides the best,
-        the search then grows this many kernels whose intervals say that they may be better.
+    buffer : how many kernels that may be better the search also grows, where a score is an interval (many rows).
     policy : what is tried, and what counts as better; None: that of the estimator, or the defaults.
     """
 
