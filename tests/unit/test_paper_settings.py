@@ -12,7 +12,7 @@ import mercer
 from mercer.errors import DataWarning, InputError
 from mercer.fitting.starts import Starts
 from mercer.inference.contract import Data
-from mercer.kernels.blend import Blend
+from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.parameters import bind, layout
 from mercer.kernels.text import parse
 from mercer.learners.bayesian import CONFIDENCE, SubspacePlan
@@ -161,6 +161,29 @@ def test_the_change_surface_of_the_paper_has_no_priors() -> None:
     found = mercer.GPRegressor(quick, random_state=0).fit(LINE, np.where(LINE[:, 0] < 3.0, 0.0, wave()))
     assert found.change_ is not None
     assert all(one.log_evidence_under_priors is None for one in found.change_.evidence)
+
+
+def test_every_surface_of_algorithm_2_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    typical, seen = Starts.typical, list[Any]()
+    monkeypatch.setattr(Starts, "typical", lambda self: seen.append(self) or typical(self))
+    y = np.where(LINE[:, 0] < 3.0, 0.0, wave())
+    for settings, wanted in ((mercer.ChangeSurface.paper(), False), (mercer.ChangeSurface(surface="rks"), True)):
+        seen.clear()
+        quick = replace(settings, kernel="SE", draws=2, kernel_draws=1, max_iterations=3, features=3)
+        mercer.GPRegressor(quick, random_state=0).fit(LINE, y)
+        drawn = [starts for starts in seen if any(isinstance(leaf, Surface) for leaf in starts.leaves)]
+        assert bool(drawn) is wanted
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"folds": 1}, {"folds": -1}, {"folds": 2.5}, {"repeats": 0}, {"costs": ()}, {"costs": (-1.0,)}, {"costs": 3}],
+)
+def test_folds_and_costs_that_mean_nothing_are_refused(changes: Any) -> None:
+    policy = mercer.KernelFunctional.paper(classes=True).class_policy
+    assert policy is not None
+    with pytest.raises(InputError, match=f"{next(iter(changes))} of ClassPolicy must be"):
+        replace(policy, **changes)
 
 
 @pytest.mark.parametrize(

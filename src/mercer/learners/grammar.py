@@ -177,8 +177,8 @@ class GrammarSearch(Learner):
         Different from the paper on purpose: kernels that are equal as functions are fitted once, a product has one
         variance, PER is left out on a column with too few values to show a period, columns and target are standardised,
         and the level of the target is fitted with the kernel. The appendix names no optimiser: it is a quasi-Newton
-        method from four starts, of at most 200 steps each. Of more rows than exact inference takes (3,000 without a
-        GPU) intervals on all rows stand in for the BIC.
+        method of at most 200 steps from four starts, eight for a base kernel alone. Of more rows than exact inference
+        takes (3,000 without a GPU) intervals on all rows stand in for the BIC.
         """
         policy = SearchPolicy(first_parents=1, improvement=0.0, for_luck=0.0, every_column=False, simplify=False)
         bases = ("SE", "LIN", "PER", "RQ")

@@ -8,8 +8,10 @@ surrogate, not the luckiest. KFO-MKL adds SE, Matern 3/2 and LIN to it, in a wei
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +52,15 @@ class ClassPolicy:
     costs: tuple[float, ...] = COSTS  # that SVMs are tried with
     by_svm: bool = False  # SVMs themselves compare the shapes: least-squares SVMs are quicker, and rank them alike
     compares: bool = True  # the last few, with the usual kernels among them; otherwise the best of all is taken
+
+    def __post_init__(self) -> None:
+        for name, least in (("folds", 2), ("repeats", 1)):
+            count = getattr(self, name)
+            if not isinstance(count, Integral) or isinstance(count, bool) or count < least:
+                raise InputError(f"{name} of ClassPolicy must be a whole number of at least {least}, not {count!r}")
+        costs = self.costs if isinstance(self.costs, Sequence) else ()
+        if not costs or not all(isinstance(cost, Real) and 0.0 < cost < math.inf for cost in costs):
+            raise InputError(f"costs of ClassPolicy must be numbers above zero, such as {COSTS}, not {self.costs!r}")
 
 
 @dataclass(frozen=True)

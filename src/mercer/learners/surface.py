@@ -57,6 +57,7 @@ class SurfacePolicy:
     trial_steps: int = 60  # where one kernel is tried in place of another
     last_steps: int = 40  # with all rows, of a kernel that was fitted to some of them
     finalists: int = 3  # surfaces that are optimised to the end
+    typical_first: bool = True  # the first surface is the same for every seed; otherwise it is drawn as the others are
     linear_starts: int = 3  # surfaces of many features that start from a linear one: a few draws may all miss it
     level_starts: int = 3  # and that start from rows grouped by the level of the target
     parts: bool = True  # begin three regimes and more by parting one of the best fit with one fewer
@@ -133,8 +134,8 @@ class ChangeSurface(Learner):
         parameters; how long an optimisation is, 20 steps for each of the g, and 200 at most to convergence.
         """
         policy = SurfacePolicy(
-            some_rows=None, finalists=1, linear_starts=0, level_starts=0, parts=False, priors=False,
-            known_noise=False, quickens=False,
+            some_rows=None, finalists=1, typical_first=False, linear_starts=0, level_starts=0, parts=False,
+            priors=False, known_noise=False, quickens=False,
         )  # fmt: skip
         return change_settings(cls(kernel="SE", surface="rks", policy=policy), changes)
 
@@ -469,7 +470,7 @@ class SurfaceSearch:
             kinds = kinds[: settings.draws] + ["parted"] * len(parted)
         drawn: list[list[Array]] = []
         for number, kind in enumerate(kinds):
-            first = starts.typical() if number == 0 else starts.draw(rng)
+            first = starts.typical() if number == 0 and policy.typical_first else starts.draw(rng)
             if kind == "parted":
                 first[place] = parted[number - settings.draws][place]
             elif kind in borders:
