@@ -18,6 +18,7 @@ Array = np.ndarray[Any, Any]
 SEEN = (np.linspace(-12.0, 0.0, 60), np.linspace(6.0, 14.0, 40))  # NKN I.1: 100 points of [-12, 0] and [6, 14]
 TOY_KERNEL = "SE(variance=1, lengthscale=4) + PER(variance=1, period=3, lengthscale=1)"
 UNIT_KERNEL = "LIN(variance=0.05, offset=0) + SE(variance=1, lengthscale=4) * PER(variance=1, period=2, lengthscale=1)"
+TURN = 2.0 * np.pi
 NOISE = 1e-3  # of the toy functions, in units of their variance: the paper names none
 
 
@@ -52,6 +53,11 @@ def printed_kernels(rows: int = 40, seed: int = 0) -> dict[str, Any]:
         ),
         "nkn WN": (1.3 * (d == 0), "WN(0, variance=1.3)"),
         "nkn C": (np.full_like(d, 1.3), "C(variance=1.3)"),
+        "nkn SM": (
+            1.3 * (0.3 * np.exp(-(d**2) * 0.4 / 2) * np.cos(1.9 * d) + 0.7 * np.exp(-(d**2) * 0.1 / 2) * np.cos(5 * d)),
+            "SM2(0, variance=1.3, weights=[0.3, 0.7], "
+            f"frequency=[{1.9 / TURN!r}, {5 / TURN!r}], bandwidth=[{0.4**0.5 / TURN!r}, {0.1**0.5 / TURN!r}])",
+        ),
         "nkn COS": (1.3 * np.cos(2 * np.pi * 0.4 * d), "COS(0, variance=1.3, frequency=0.4)"),
         "skc LIN": (1.3 * np.outer(x - 0.4, x - 0.4), "LIN(0, variance=1.3, offset=0.4)"),
         "skc RQ": (1.3 * (1 + d**2 / (2 * 1.5 * 0.8**2)) ** -1.5, "RQ(0, variance=1.3, lengthscale=0.8, alpha=1.5)"),
