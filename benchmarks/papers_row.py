@@ -90,7 +90,12 @@ GRAMMAR = (
     "src/mercer/learners/grammar.py",
     "src/mercer/learners/growth.py",
     "src/mercer/learners/racing.py",
+    "src/mercer/learners/finalists.py",
+    "src/mercer/learners/simplify.py",
+    "src/mercer/learners/averaging.py",
     "src/mercer/fitting/starts.py",
+    "src/mercer/fitting/periods.py",
+    "src/mercer/fitting/newton.py",
 )
 FITS = ("src/mercer/fitting/starts.py", "src/mercer/fitting/minimise.py")  # of a kernel that is given: no learner runs
 NETWORKS = ("src/mercer/learners/nkn.py", "src/mercer/kernels/network.py", *FITS)
