@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -330,3 +334,26 @@ def test_compiled_code_on_disk_is_keyed_by_every_file_compiled_into_it() -> None
     dispatcher = sweep.fill_rows
     key = dispatcher._cache._index_key((), dispatcher.targetctx.codegen())
     assert compiling.SOURCES in key
+
+
+GRADIENT = """
+import numpy as np
+from mercer.compute import fused
+from mercer.compute.program import compile_program
+from mercer.kernels import COS, LIN, PER, SE, bind
+from mercer.kernels.parameters import values_of
+
+kernel = SE(0, variance=1, lengthscale=0.7) + PER(0, variance=1, period=1.3, lengthscale=0.9)
+kernel += COS(0, variance=1, frequency=0.3) * LIN(0, variance=0.3, offset=0.4)
+expression, rng = bind(kernel, 1), np.random.default_rng(0)
+X, matrix, vector = 10 * rng.random((300, 1)), rng.normal(size=(300, 300)), rng.normal(size=300)
+print(fused.contract(compile_program(expression), values_of(expression), fused.points(X), matrix, vector).tobytes())
+"""
+
+
+def test_the_run_that_compiles_has_the_digits_of_later_runs(tmp_path: Path) -> None:
+    """Numba runs other copies of the leaves in the process that compiled them than in one that loads the sweep."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    command = partial(subprocess.check_output, [sys.executable, "-c", GRADIENT], env=environment)
+    first, later = command(), command()
+    assert first == later

@@ -9,12 +9,16 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import Linkage
 from numba import carray, cfunc, njit, types
 from numba.core import cgutils
 from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 # Reassociation lets sums over a block run in vector registers; infinities and NaN keep their meaning.
@@ -31,9 +35,35 @@ class _Cache(FunctionCache):
         return (*super()._index_key(signature, codegen), SOURCES)
 
 
+class _Library(JITCodeLibrary):
+    """The code of a function, with copies of its own of the functions that it calls.
+
+    Such a copy is optimised once more within its caller, and there adds in another order than the function compiled for
+    itself. As Numba has it, a copy gives way to a function of its name that the process already has: in the run that
+    compiles there is one, in later runs, which load the caller alone, there is none, and their last digits differ.
+    """
+
+    def _finalize_final_module(self):
+        own = uuid4().hex
+        copies = [(each, each.name) for each in self._final_module.functions if each.linkage == Linkage.linkonce_odr]
+        for copy, name in copies:
+            copy.name = f"{name}.{own}"
+        super()._finalize_final_module()
+        for copy, name in copies:  # by these names callers of this function merge its copies with theirs
+            copy.name = name
+
+
+class _Compiler(Compiler):
+    def compile_extra(self, function):
+        self.state.library = _Library(self.state.targetctx.codegen(), function.__qualname__)
+        self.state.library.enable_object_caching()
+        return super().compile_extra(function)
+
+
 def jit(function):
-    """Compile a function when it is first called, and keep it on disk."""
-    dispatcher = njit(fastmath=FAST, error_model="numpy", cache=True, nogil=True)(function)
+    """Compile a function when it is first called, and keep it on disk: the same code in this run and in later ones."""
+    options = {"fastmath": FAST, "error_model": "numpy", "cache": True, "nogil": True, "pipeline_class": _Compiler}
+    dispatcher = njit(**options)(function)
     dispatcher._cache = _Cache(function)
     return dispatcher
 
