@@ -140,8 +140,8 @@ bench-app: $(VENV)/.dev compiled chromium
 # One row of docs/papers.md again, such as ITEM=nkn-table-1: it says how long, and goes on where it was stopped.
 # Without ITEM: the rows there are. DEVICE=cuda for the large tables. OLDER=2026-11-18: again what was measured before.
 paper: $(VENV)/.dev
-	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.papers --data "$(or $(DATA),../shared/data)" --jobs $(or $(JOBS),1) \
-	  --device $(or $(DEVICE),cpu) $(if $(ITEM),--item $(ITEM)) $(if $(OLDER),--older "$(OLDER)")
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.papers --data "$(or $(DATA),../shared/data)" --jobs "$(or $(JOBS),1)" \
+	  --device "$(or $(DEVICE),cpu)" $(if $(ITEM),--item "$(ITEM)") $(if $(OLDER),--older "$(OLDER)")
 
 # Size, how far a call travels, and habits that the design rules out.
 bench-shape: $(VENV)/.dev

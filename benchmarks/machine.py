@@ -56,6 +56,17 @@ def read_date(text: str) -> str:
     return text
 
 
+def read_past(text: str) -> str:
+    """Return a date that is not to come, for argparse: what is measured now would be older than that at once."""
+    today = now().removesuffix(" UTC")
+    if read_date(text) > today[: len(text)]:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is still to come, and what is measured now would be older than that too: to measure again all "
+            f"that there is, give the time that it is now in UTC, '{today}'"
+        )
+    return text
+
+
 def read_dates(text: str) -> str:
     """Return a date, or one for each kind of measurement with commas between, as `is_kept` takes them."""
     for each in text.split(","):

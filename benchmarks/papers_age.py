@@ -3,7 +3,8 @@
 By git, but for what changes nothing: comments, docstrings, imports, and code that a commit moves from one file to
 another as it is. Everything else counts, also a new name: what is not surely the same is a change, unless a cell that
 was measured before and after it found the same (papers_unchanged.py). A change on a branch counts from when it was
-merged: what was measured in between may have been measured without it.
+merged: what was measured in between may have been measured without it. Where git has not all commits nothing is old:
+the first one that it has brings the whole package, and says nothing of when that changed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+NOT_KNOWN = "git has not the whole history here: the age of measurements is not known"
 DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
 
@@ -25,6 +27,8 @@ def last_change(parts: tuple[str, ...], root: Path = ROOT, same: frozenset[str] 
 
     `same`: commits that are known to change nothing.
     """
+    if is_shallow(root):
+        return ""
     paths, commit = set(parts), "HEAD"
     newest = ("log", "-1", "--first-parent", "--date=format-local:%Y-%m-%d %H:%M", "--format=%H %ad")
     while line := git(root, *newest, commit, "--", *paths):
@@ -42,6 +46,21 @@ def last_change(parts: tuple[str, ...], root: Path = ROOT, same: frozenset[str] 
         paths |= {path for path in others if came & read(root, before, [path])}  # where the code was before
         commit = before
     return ""
+
+
+def knows_age(root: Path = ROOT) -> bool:
+    """Tell whether git has all commits of the package; in an archive, or in a shallow clone, it has not."""
+    return not is_shallow(root) and bool(git(root, "log", "-1", "--format=%H", "--", "src/mercer"))
+
+
+def is_shallow(root: Path) -> bool:
+    """Tell whether git has the newest commits only."""
+    return git(root, "rev-parse", "--is-shallow-repository").strip() == "true"
+
+
+def date_of_head(root: Path = ROOT) -> str:
+    """Return when the newest commit was made, as UTC; "" where there is none."""
+    return git(root, "log", "-1", "--date=format-local:%Y-%m-%d %H:%M", "--format=%cd").strip()
 
 
 def is_known(root: Path, before: str, found: str, paths: set[str], same: frozenset[str]) -> bool:

@@ -22,19 +22,21 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from benchmarks import kfo, nkn, paper_cells, papers
+from benchmarks import kfo, nkn, paper_cells
 from benchmarks.machine import describe
-from benchmarks.papers_tasks import MODULES, Task, find_tasks, kfo_settings
+from benchmarks.papers_age import NOT_KNOWN, knows_age
+from benchmarks.papers_files import RESULTS
+from benchmarks.papers_rows import ROWS
+from benchmarks.papers_tasks import MODULES, Task, find_tasks, kept_in, kfo_settings
 
-RESULTS = Path(__file__).parent / "results"
 TIMED = ("seconds", "shares", "speed")  # kinds of cells whose time is what counts
 
 
 def choose_tasks(only: str) -> list[Task]:
     """Return each once: those that a row has, of older code, before those it has not; the quickest first."""
-    tasks = (task for row in papers.ROWS for task in find_tasks(row) if task.name.split("/")[0] not in TIMED)
+    tasks = (task for row in ROWS for task in find_tasks(row) if task.name.split("/")[0] not in TIMED)
     found = {(task.file, task.name): task for task in tasks if task.name.startswith(tuple(only.split(",")))}
-    known = {file: papers.load(f"{file}.json")["results"] for file in MODULES}
+    known = {file: kept_in(file) for file in MODULES}
     return sorted(found.values(), key=lambda task: (task.name not in known[task.file], task.seconds))
 
 
@@ -163,6 +165,8 @@ def main() -> None:
     if given.merge:
         return merge(given.merge)
     if given.plan:
+        if not knows_age():
+            print(f"{NOT_KNOWN}; the plan has what is missing")
         tasks = choose_tasks(given.only)
         given.plan.write_text(json.dumps([asdict(task) for task in tasks], indent=1) + "\n")
         print("\n".join(f"{task.device:5} {task.seconds:5.0f} s  {task.file} {task.name}" for task in tasks))

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from benchmarks.machine import hash_code
 from benchmarks.papers_age import ROOT, git
+from benchmarks.papers_files import read_json
 
 KEPT = ROOT / "benchmarks" / "results" / "codes.json"
 HASH = re.compile(r"[0-9a-f]{8}")
@@ -21,7 +22,7 @@ RECORDED = "recorded by commit"  # stands for the state of the code of measureme
 
 def read_commits(kept: Path = KEPT) -> dict[str, str]:
     """Return the commits that are known, by the hash of their state of the code."""
-    return dict(json.loads(kept.read_text(encoding="utf-8"))) if kept.exists() else {}
+    return dict(read_json(kept) or {})
 
 
 def keep_commits(codes: Iterable[str], kept: Path = KEPT, root: Path = ROOT) -> None:

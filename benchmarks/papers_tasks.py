@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import kfo, nkn, paper_cells, papers
+from benchmarks import kfo, nkn, paper_cells
 from benchmarks.machine import is_kept
+from benchmarks.papers_files import load
+from benchmarks.papers_read import last_change_of
 from benchmarks.papers_row import Row
 
 MODULES = {"papers": "benchmarks.paper_cells", "nkn": "benchmarks.nkn", "kfo": "benchmarks.kfo"}
@@ -24,7 +27,7 @@ MARGIN = 1.5  # what is expected, over the longest that was measured
 
 @dataclass(frozen=True)
 class Task:
-    """One measurement: its file, its name there, where it runs, and the seconds it is expected to take."""
+    """One measurement: its file, its name there, the device it is for, and the seconds it is expected to take there."""
 
     file: str
     name: str
@@ -41,8 +44,13 @@ def all_names(file: str) -> list[str]:
     tables, methods = (*nkn.TABLES, *nkn.LARGE), ("nkn", "se", "sm4")
     found = [f"random/{table}/{split}/{method}" for split in range(1, 11) for table in tables for method in methods]
     found += [f"pca/{table}/{method}" for table in tables for method in methods[:2]]
-    kept = papers.load("nkn.json")["results"]  # the parts that are measured whole
+    kept = kept_in("nkn")  # the parts that are measured whole
     return found + [name for name in kept if name.split("/")[0] not in ("random", "pca")]
+
+
+def kept_in(file: str) -> dict[str, Any]:
+    """Return the cells that a file of results has."""
+    return dict((load(f"{file}.json") or {}).get("results", {}))
 
 
 def find_tasks(row: Row, older: str = "") -> Iterator[Task]:
@@ -51,7 +59,7 @@ def find_tasks(row: Row, older: str = "") -> Iterator[Task]:
         file = source.file.removesuffix(".json")
         if file not in MODULES:
             continue
-        kept, limit = papers.load(source.file)["results"], older or papers.last_change_of(row, source)
+        kept, limit = kept_in(file), older or last_change_of(row, source)
         shown = [f.mercer.path.split("|")[1] for f in row.figures if f.mercer and f.mercer.file == source.file]
         for name in fnmatch.filter(all_names(file), source.cells):
             wanted = any(fnmatch.fnmatchcase(name, each) for each in shown)
@@ -65,11 +73,30 @@ def make_task(file: str, name: str, kept: dict[str, Any]) -> Task:
     table = parts[1] if len(parts) > 1 else ""
     by_adam = parts[0].startswith("nkn-printed")
     large = (table in LARGE and parts[0] != "bbb") or (table, parts[-1]) == ("wine", "sm4")
-    device = "cuda" if large else "cpu"
     alike = fnmatch.filter(kept, "/".join("*" if part.isdigit() else part for part in parts))
+    by_gpu = any(kept[each].get("device", "cpu") != "cpu" for each in alike)  # their seconds are those of a GPU
+    device = "cuda" if large or by_gpu else "cpu"
     seconds = max((seconds_of(kept[each]) for each in alike), default=0.0)
     usual = STEPS_OF_ADAM if by_adam else FITS | LARGE_CLASSES
     return Task(file, name, device, MARGIN * seconds or usual.get(table, 100.0))
+
+
+def describe_tasks(tasks: Sequence[Task], device: str) -> str:
+    """Say how long measurements take: those of a GPU apart, also where there is none."""
+    small = [task for task in tasks if task.device == "cpu"]
+    large = [task for task in tasks if task.device != "cpu"]
+    found = [f"{f'{len(small)} in ' if large else ''}{minutes_of(small)} of one core, likely less"] if small else []
+    if large and device == "cpu":
+        names = ", ".join(sorted({task.name.split("/")[1] for task in large}))
+        found.append(f"{len(large)} of {names}, timed on a GPU only: hours to days without one (DEVICE=cuda)")
+    elif large:
+        found.append(f"{f'{len(large)} in ' if small else ''}{minutes_of(large)} of a GPU")
+    return "; ".join(found)
+
+
+def minutes_of(tasks: Sequence[Task]) -> str:
+    minutes = math.ceil(sum(task.seconds for task in tasks) / 60.0)
+    return f"about {minutes} minute{'' if minutes == 1 else 's'}"
 
 
 def seconds_of(found: dict[str, Any]) -> float:

@@ -5,7 +5,8 @@
 A measurement is old once a part that it runs has changed (papers_age.py), also where the change only made it quicker
 or tidier. This runs cells of the same kind with the code of both commits, on one machine, and keeps what they found in
 benchmarks/results/unchanged.json. Where all numbers but times are the same, to the last digit, no commit in between
-makes a source of that kind old; where one differs, the entry says so and counts for nothing.
+makes a source of that kind old. Where one differs, the entry stays and has the last word: no other cell of that kind
+clears any of these commits.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 
 from benchmarks.machine import now, processor
 from benchmarks.papers_age import ROOT, git
+from benchmarks.papers_files import read_json
 
 KEPT = ROOT / "benchmarks" / "results" / "unchanged.json"
 # one draw of a known kernel, which no option of the benchmark chooses
@@ -40,18 +42,26 @@ TIMES = {"seconds", "cpu", "cpu_seconds", "date", "machine", "code", "jobs", "co
 
 
 def same_commits(file: str, pattern: str, kept: Path = KEPT, root: Path = ROOT) -> frozenset[str]:
-    """Return the commits that were shown to do nothing to cells of a kind: its pattern in a file of results."""
-    found: set[str] = set()
-    for run in read(kept):
-        if run["file"] == file and fnmatch.fnmatchcase(run["cell"], pattern) and run["found"][0] == run["found"][1]:
-            between = git(root, "log", "--format=%H", f"{run['before']}..{run['after']}")
-            found.update(between.split())
-    return frozenset(found)
+    """Return the commits that were shown to do nothing to cells of a kind: its pattern in a file of results.
+
+    Which commit made a cell differ is not known, so that all between its two are vetoed. A run of the same cell with
+    the same commits replaces the one before.
+    """
+    runs = {
+        (run["cell"], run["before"], run["after"]): run
+        for run in read(kept)
+        if run["file"] == file and fnmatch.fnmatchcase(run["cell"], pattern)
+    }
+    same, changed = set[str](), set[str]()
+    for run in runs.values():
+        between = git(root, "log", "--format=%H", f"{run['before']}..{run['after']}").split()
+        (same if run["found"][0] == run["found"][1] else changed).update(between)
+    return frozenset(same - changed)
 
 
 @functools.cache
 def read(path: Path) -> tuple[dict[str, Any], ...]:
-    return tuple(json.loads(path.read_text())["runs"]) if path.exists() else ()
+    return tuple((read_json(path) or {"runs": ()})["runs"])
 
 
 def without_times(found: Any) -> Any:

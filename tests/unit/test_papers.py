@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -24,6 +24,7 @@ from benchmarks import (
     papers,
     papers_age,
     papers_code,
+    papers_read,
     papers_unchanged,
     textures,
 )
@@ -43,7 +44,7 @@ def test_the_page_is_what_the_files_say() -> None:
 def test_measurements_without_the_state_of_the_code_are_counted(monkeypatch: pytest.MonkeyPatch, code: Any) -> None:
     kept = {"date": "2026-11-18 12:00 UTC", "machine": "a machine"}
     results = {"i1/0": kept | {"code": "abc"}, "i1/1": kept if code is None else kept | {"code": code}}
-    monkeypatch.setattr(papers, "load", lambda file: {"results": results})
+    monkeypatch.setattr(papers_read, "load", lambda file: {"results": results})
     row = Row("an-item", "NKN", "here", "it", sources=(cells("i1/*"),))
     assert papers.find_lacks(row) == ["code not kept of 1 of 2 measurements"]
     assert papers.circumstances(row).endswith("code abc (of 1 of 2 measurements not kept).")
@@ -51,7 +52,7 @@ def test_measurements_without_the_state_of_the_code_are_counted(monkeypatch: pyt
 
 def test_the_state_of_the_code_is_read_from_the_lines_of_a_description(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = machine.lines(machine.describe())
-    monkeypatch.setattr(papers, "load", lambda file: [{"machine": lines}, {"machine": lines[:-1]}])
+    monkeypatch.setattr(papers_read, "load", lambda file: [{"machine": lines}, {"machine": lines[:-1]}])
     source = Source("a.json", "[machine=*]|machine", ("[machine=*]|machine",), "[machine=*]|machine")
     assert papers.read_codes(source) == [machine.code()]
     assert papers.count_without_code([source]) == 1
@@ -76,7 +77,7 @@ def test_every_cell_that_a_row_runs_exists() -> None:
         for figure in row.figures:
             if figure.mercer is not None and figure.mercer.file == "papers.json":
                 pattern = figure.mercer.path.split("|")[1]
-                assert any(papers.fnmatch.fnmatchcase(name, pattern) for name in known), pattern
+                assert any(fnmatch.fnmatchcase(name, pattern) for name in known), pattern
 
 
 @pytest.mark.parametrize(
@@ -112,10 +113,23 @@ def test_a_printed_zero_is_compared_by_the_authors_logs() -> None:
 
 def test_numbers_are_read_from_dictionaries_and_lists() -> None:
     data = {"runs": [{"kernel": "SE", "best": [3.0, 1.0]}, {"kernel": "NKN", "best": [2.0, 0.5]}], "a/1": {"x": 4}}
-    assert papers.find(data, "runs|[kernel=*]|best|[-1]") == [1.0, 0.5]
-    assert papers.find(data, "runs|[kernel=NKN]|best|[0]") == [2.0]
-    assert papers.find(data, "a/*|x") == [4]
-    assert papers.find(data, "b|x") == []
+    assert papers_read.find(data, "runs|[kernel=*]|best|[-1]") == [1.0, 0.5]
+    assert papers_read.find(data, "runs|[kernel=NKN]|best|[0]") == [2.0]
+    assert papers_read.find(data, "a/*|x") == [4]
+    assert papers_read.find(data, "b|x") == []
+
+
+def test_years_have_no_comma(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(papers_read, "load", lambda file: {"results": {"a/1": {"at": 1896.0}, "a/2": {"at": 1897.0}}})
+    year = Reading("papers.json", "results|a/*|at", "year", 1)
+    assert papers.read(year) == "1896.5 (2)"
+    assert papers.read(replace(year, statistic="mean")) == "1,896.5 (2)"
+
+
+def test_where_it_is_in_the_library_begins_a_sentence() -> None:
+    assert papers.write_row(papers.find_row("kfo-figure-3"))[0].endswith("regret bounds. Nothing to run.")
+    row = Row("a", "NKN", "here", "it", library="`Kernel.text()`")
+    assert papers.write_row(row) == ["NKN, here: it. `Kernel.text()`."]
 
 
 def test_a_number_that_differs_from_its_file_is_found(tmp_path: Path) -> None:
@@ -158,6 +172,21 @@ def test_comments_and_moves_make_no_measurement_old(tmp_path: Path) -> None:
     assert papers_age.last_change(("first.py",), tmp_path / "..") == ""  # no repository
 
 
+def test_without_the_whole_history_nothing_is_old(tmp_path: Path) -> None:
+    """The commit at which a shallow clone is cut brings every file, and was taken for a change of all."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    (whole / "src" / "mercer").mkdir(parents=True)
+    for day, text in enumerate((DOUBLE, HALF), start=1):
+        commit(whole, day, **{"src/mercer/kernel": text})
+    subprocess.run(["git", "clone", "-q", "--depth", "1", whole.as_uri(), str(cut)], check=True, capture_output=True)
+    papers_age.git.cache_clear()
+    part = ("src/mercer/kernel.py",)
+    assert papers_age.last_change(part, whole) == "2026-01-02 12:00"
+    assert papers_age.last_change(part, cut) == ""
+    (tmp_path / "archive").mkdir()
+    assert [papers_age.knows_age(each) for each in (whole, cut, tmp_path / "archive")] == [True, False, False]
+
+
 def test_a_change_before_and_after_which_a_cell_is_the_same_makes_cells_of_its_kind_no_older(tmp_path: Path) -> None:
     commits = [commit(tmp_path, day, first=text) for day, text in enumerate((DOUBLE, HALF, DOUBLE + HALF), start=1)]
     found = {"rmse": 0.1 + 0.2, "fits": [{"loo": 1.0}]}
@@ -165,7 +194,7 @@ def test_a_change_before_and_after_which_a_cell_is_the_same_makes_cells_of_its_k
 
     def day_of(after: dict[str, Any], file: str = "nkn.json", pattern: str = "random/*/nkn") -> str:
         kept = tmp_path / "unchanged.json"
-        kept.write_text(papers.json.dumps({"runs": [{**run, "found": [found, after]}]}))
+        kept.write_text(json.dumps({"runs": [{**run, "found": [found, after]}]}))
         papers_unchanged.read.cache_clear()
         same = papers_unchanged.same_commits(file, pattern, kept, tmp_path)
         return papers_age.last_change.__wrapped__(("first.py",), tmp_path, same)[:10]
@@ -182,6 +211,30 @@ def test_a_change_before_and_after_which_a_cell_is_the_same_makes_cells_of_its_k
     papers_age.git.cache_clear()
     assert day_of(found) == "2026-01-01"
     assert day_of({**found, "rmse": 0.3}) > "2026-01-03"
+    papers_unchanged.read.cache_clear()
+
+
+def test_a_cell_that_differs_vetoes_the_commits_that_another_of_its_kind_clears(tmp_path: Path) -> None:
+    """One equal cell cleared a range of commits for all of its kind, whatever the others said."""
+    commits = [commit(tmp_path, day, first=text) for day, text in enumerate((DOUBLE, HALF, DOUBLE + HALF), start=1)]
+
+    def entry(cell: str, before: int, after: int, *found: float, file: str = "nkn.json") -> dict[str, Any]:
+        return {"file": file, "cell": cell, "before": commits[before], "after": commits[after], "found": list(found)}
+
+    def same(*runs: dict[str, Any]) -> frozenset[str]:
+        kept = tmp_path / "unchanged.json"
+        kept.write_text(json.dumps({"runs": runs}))
+        papers_unchanged.read.cache_clear()
+        return papers_unchanged.same_commits("nkn.json", "random/*/nkn", kept, tmp_path)
+
+    yacht, wine = "random/yacht/1/nkn", "random/wine/1/nkn"
+    assert same(entry(yacht, 0, 2, 1.0, 1.0)) == set(commits[1:])
+    assert same(entry(yacht, 0, 2, 1.0, 1.0), entry(wine, 0, 2, 1.0, 2.0)) == set()
+    assert same(entry(wine, 1, 2, 1.0, 2.0), entry(yacht, 0, 2, 1.0, 1.0)) == {commits[1]}
+    for other in (entry("random/wine/1/se", 0, 2, 1.0, 2.0), entry(wine, 0, 2, 1.0, 2.0, file="kfo.json")):
+        assert same(entry(yacht, 0, 2, 1.0, 1.0), other) == set(commits[1:])  # another kind, another file
+    replaced = (entry(wine, 0, 2, 1.0, 2.0), entry(wine, 0, 2, 1.0, 1.0))
+    assert same(entry(yacht, 0, 2, 1.0, 1.0), *replaced) == set(commits[1:])
     papers_unchanged.read.cache_clear()
 
 
@@ -204,7 +257,7 @@ def test_the_commands_that_measure_a_cell_choose_it(tmp_path: Path) -> None:
 def test_a_run_of_an_optimiser_is_compared_by_all_that_it_tried(tmp_path: Path) -> None:
     def keep(*points: float) -> Any:
         record = {"points": [[each] for each in points], "values": [2.0, 1.0]}
-        (tmp_path / "michalewicz--mercer--0.json").write_text(papers.json.dumps(record))
+        (tmp_path / "michalewicz--mercer--0.json").write_text(json.dumps(record))
         return papers_unchanged.read_cell(tmp_path, "michalewicz/mercer/0")
 
     first = keep(0.1, 0.3)
@@ -225,14 +278,14 @@ def test_a_fresh_run_of_one_part_of_functionals_keeps_the_others(
     line = {"LIN": {"share": 0.0, "log_density": 1.0, "kernel": "LIN"}}
     found = {"LIN": {**line["LIN"], "log_density": 2.0}}
     results = {**others, "linear/line": {**line, "date": old}}
-    path.write_text(papers.json.dumps({"machines": {}, "results": results, "steps": kfo.STEPS}))
+    path.write_text(json.dumps({"machines": {}, "results": results, "steps": kfo.STEPS}))
     monkeypatch.setattr(kfo, "linear", lambda: found)
 
     def run(*more: str) -> dict[str, Any]:
         given = ["--data", str(tmp_path), "--part", "linear", "--out", str(path), *more]
         monkeypatch.setattr("sys.argv", ["kfo", *given])
         kfo.main()
-        return dict(papers.json.loads(path.read_text())["results"])
+        return dict(json.loads(path.read_text())["results"])
 
     assert run()["linear/line"]["LIN"]["log_density"] == 1.0  # measured already
     assert run("--older", "2025")["linear/line"]["LIN"]["log_density"] == 1.0
@@ -244,200 +297,6 @@ def test_a_fresh_run_of_one_part_of_functionals_keeps_the_others(
     # another kernel was found: what was inside the one before is no longer its plain kernel
     done = kfo.keep(path, "classification/wine/0/kfo", {"kfo": fit, "kernel": "M32"}, {})
     assert "classification/wine/0/plain" not in done["results"]
-
-
-def test_an_item_that_does_not_exist_lists_those_that_do() -> None:
-    with pytest.raises(SystemExit, match=r"(?s)no item 'nkn-table-9'.*nkn-table-1 .*cs-scale"):
-        papers.main(["--item", "nkn-table-9"])
-
-
-def test_a_run_says_how_long_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "papers.json"
-    assert paper_cells.run(["figure-6", "example-1"], tmp_path, path) == 0
-    first = papers.json.loads(path.read_text())["results"]["figure-6"]
-    assert first["difference"] < 1e-12
-    assert {"date", "machine", "code"} <= set(first)
-    capsys.readouterr()
-    assert paper_cells.run(["figure-6"], tmp_path, path) == 0
-    assert capsys.readouterr().out == ""  # nothing was left to do
-    with pytest.raises(SystemExit, match=r"no cell fits nothing; there are .*bbb"):
-        paper_cells.run(["nothing"], tmp_path, path)
-    assert paper_cells.choose(paper_cells.all_cells(tmp_path), ["sm/y*", "i1/1", "i1/*"])[:3] == [
-        "sm/yacht", "i1/1", "i1/0"
-    ]  # fmt: skip
-    with pytest.raises(SystemExit) as ended:
-        papers.main(["--item", "kfo-figure-3"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == "kfo-figure-3 has no command: nothing to run\n"
-
-
-def test_a_stopped_command_ends_with_all_that_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert papers.run_command([sys.executable, "-c", "raise SystemExit(3)"]) == 3
-    begun: list[subprocess.Popen[bytes]] = []
-
-    class Stopped(subprocess.Popen[bytes]):
-        def wait(self, timeout: float | None = None) -> int:
-            begun.append(self)
-            if len(begun) == 1:
-                raise KeyboardInterrupt
-            return super().wait(timeout)
-
-    monkeypatch.setattr(papers.subprocess, "Popen", Stopped)
-    with pytest.raises(KeyboardInterrupt):
-        papers.run_command([sys.executable, "-c", "import time; time.sleep(60)"])
-    assert begun[0].returncode == -signal.SIGTERM
-
-
-def stop(*_: Any) -> Any:
-    """Do what Ctrl-C does."""
-    signal.raise_signal(signal.SIGINT)
-
-
-@pytest.mark.parametrize("place", ["count_old", "describe_left", "run_command"])
-def test_a_stop_anywhere_says_that_the_same_command_goes_on(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
-) -> None:
-    page = tmp_path / "papers.md"
-    monkeypatch.setattr(papers, "PAGE", page)
-    monkeypatch.setattr(papers, "keep_commits", list)
-    monkeypatch.setattr(papers, "write_page", lambda: stop() or "the page")  # the second Ctrl-C
-    monkeypatch.setattr(papers, place, stop)
-    with pytest.raises(SystemExit) as ended:
-        papers.main(["--item", "nkn-figure-7", "--older", "2999-01-01"])
-    assert ended.value.code == papers.STOPPED
-    assert capsys.readouterr().out.splitlines()[-1] == "stopped: the same command goes on"
-    assert page.exists() == (place == "run_command")  # what was measured until then is on the page
-    assert list(tmp_path.iterdir()) == [page] * page.exists()
-
-
-def test_a_page_whose_writing_is_stopped_stays_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    page = tmp_path / "papers.md"
-    page.write_text("as it was", encoding="utf-8")
-    monkeypatch.setattr(papers, "PAGE", page)
-    monkeypatch.setattr(papers, "keep_commits", list)
-    monkeypatch.setattr(papers, "write_page", stop)
-    with pytest.raises(SystemExit, match="130"):
-        papers.main(["--write"])
-    assert page.read_text(encoding="utf-8") == "as it was"
-
-
-@pytest.mark.parametrize("text", ["banana", "2026-13-45", "2026-1-5", "20260105", "2026-01-05 25:00", "9999", "2026"])
-def test_what_is_no_date_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["", "--cells", "figure-6", "--older", text])
-    for command in (paper_cells.main, partial(papers.main, ["--item", "kfo-figure-3", "--older", text])):
-        with pytest.raises(SystemExit, match="2"):
-            command()
-        assert f"'{text}' is no date: give YYYY-MM-DD" in capsys.readouterr().err
-
-
-def test_dates_and_none_are_read() -> None:
-    for text in ("", "2026-01-05", "2024-02-29 23:59", machine.now().removesuffix(" UTC")):
-        assert machine.read_date(text) == text
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
-def test_what_is_no_number_of_processes_is_refused(capsys: pytest.CaptureFixture[str], text: str) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        papers.main(["--item", "kfo-figure-3", f"--jobs={text}"])
-    assert f"'{text}' is no number of processes: give 1 or more" in capsys.readouterr().err
-    assert papers.read_count("16") == 16
-
-
-def test_a_folder_without_what_a_row_reads_is_refused_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(papers, "run_command", lambda command: pytest.fail(f"it runs {command}"))
-    data = tmp_path / "data"
-    series, table = papers.find_row("cks-extrapolation"), papers.find_row("nkn-table-3")
-    with pytest.raises(SystemExit, match=f"cks-extrapolation needs data, and there is no {data}: give DATA=FOLDER"):
-        papers.run(series, str(data), 1, "cpu")
-    for folder in papers.FOLDERS[1:]:
-        (data / folder).mkdir(parents=True)
-    with pytest.raises(SystemExit, match=f"there is no {data}/timeseries: give"):
-        papers.run(series, str(data), 1, "cpu")
-    (data / "timeseries").mkdir()
-    papers.check_data(series, data)
-    with pytest.raises(SystemExit, match=f"nkn-table-3 needs data, and there is no {tmp_path}/reference.json: give"):
-        papers.check_data(table, data)
-    (tmp_path / "reference.json").touch()
-    papers.check_data(table, data)
-
-
-def test_rows_that_make_their_data_need_no_folder(tmp_path: Path) -> None:
-    def is_run(row: Row) -> bool:
-        try:
-            papers.check_data(row, tmp_path / "data" / "nothing")
-        except SystemExit:
-            return False
-        return True
-
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "reference.json").touch()
-    asked = [row for row in ROWS if any("{data}" in command for command in row.commands)]
-    assert [row.item for row in asked if is_run(row)] == [
-        "cks-table-1", "nkn-figure-1", "nkn-recovery", "kfo-table-4", "kfo-figure-6"
-    ]  # fmt: skip
-
-
-def test_a_run_ends_with_what_came_of_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(papers, "keep_page", lambda: None)
-    row = papers.find_row("nkn-figure-7")
-    for code, said in (
-        (1, "failed with exit code 1, see above; mend that, and the same command goes on with what is left"),
-        (
-            0,
-            "measured, and left is 5 of its measurements, missing or older than 2999-01-01: about 1 minute of one core",
-        ),
-    ):
-        monkeypatch.setattr(papers, "run_command", lambda command, code=code: code)
-        assert papers.run(row, str(tmp_path), 1, "cpu", older="2999-01-01") == code
-        assert capsys.readouterr().out.splitlines()[-1].startswith(f"nkn-figure-7: {said}")
-
-
-def test_a_row_says_what_it_lacks_and_measures_what_is_older() -> None:
-    row = next(row for row in ROWS if row.item == "nkn-figure-7")
-    said = "5 of its measurements, missing or older than 9999: about 1 minute of one core, likely less"
-    assert papers.describe_left(row, "9999") == said
-    assert papers.again(row, "benchmarks.paper_cells", "2027") == ["--older", "2027"]
-    assert papers.again(row, "benchmarks.paper_figures", "2027") == []  # it draws, and keeps no measurement
-    search = papers.find_row("skc-search")  # whose measurements are not counted one by one
-    assert papers.describe_left(search, "9999") == "measured, 2 of 2 measurements older than 9999"
-    known = papers.find_row("cks-table-1")
-    assert papers.again(known, "benchmarks.discovery", "2027") == ["--older", "2027"]
-
-
-def test_each_kind_of_measurement_is_made_again_for_a_date_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That networks have changed makes no SVM, and no baseline written without Mercer, older."""
-    changed = {"alpha-clip/*": "2026-03-01", "fkl-*": "2026-01-01"}
-    monkeypatch.setattr(papers, "last_change_of", lambda row, source: changed.get(source.cells, "2025"))
-    option, older = papers.again(papers.find_row("kfo-table-2"), "benchmarks.paper_cells", "")
-    assert (option, older) == ("--older", "alpha-clip/*=2026-03-01,fkl-*=2026-01-01")
-    assert machine.read_dates(older) == older
-    measured = {"date": "2026-02-01 10:00 UTC"}
-    assert not machine.is_kept(measured, older, "alpha-clip/yacht/0")
-    assert machine.is_kept(measured, older, "fkl-shared/yacht/0")
-    assert machine.is_kept(measured, older, "sm/yacht")
-    assert not machine.is_kept(measured, "2026-03", "sm/yacht")
-    surface = papers.again(papers.find_row("cs-known"), "benchmarks.surfaces", "")
-    assert surface == ["--older", "2025"]  # parts, whose machine is described beside them
-    with pytest.raises(argparse.ArgumentTypeError, match="is no date"):
-        machine.read_dates("alpha-clip/*=2026-03-01,fkl-*=banana")
-
-
-def test_a_row_that_is_whole_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
-    monkeypatch.setattr(papers, "run_command", lambda command: pytest.fail(f"it runs {command}"))
-    assert papers.run(papers.find_row("nkn-figure-7"), str(tmp_path), 1, "cpu", older="2000") == 0
-    assert "nothing is missing or older than 2000" in capsys.readouterr().out
-
-
-def test_every_measurement_can_be_asked_for_again_by_its_date() -> None:
-    for module in sorted(set(papers.MEASURED_BY.values())):
-        source = (papers.ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
-        assert '"--older"' in source, f"{module} measures nothing again"
 
 
 def test_runs_of_optimisers_and_textures_are_chosen_by_their_dates(tmp_path: Path) -> None:

@@ -1,0 +1,125 @@
+"""What is wrong with the rows of docs/papers.md, and what they lack.
+
+Wrong is what a number cannot be shown with: no date, one that is still to come, no machine, no state of the code, a
+number that is not finite, a file that is missing or broken. Old or not yet measured is no mistake.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+import shlex
+from collections.abc import Iterable, Iterator
+
+from benchmarks.machine import now, read_date
+from benchmarks.papers_age import date_of_head
+from benchmarks.papers_files import ROOT, BrokenFileError, load
+from benchmarks.papers_read import (
+    NOT_MEASURED,
+    Measurement,
+    age,
+    count_without_code,
+    depth_of,
+    lacks_picture,
+    measurements,
+    state,
+    walk,
+)
+from benchmarks.papers_row import PAPERS, Row
+
+OTHERS = ("codes.json", "unchanged.json", "pictures.json")  # files that no row names
+
+
+def find_broken_files(rows: Iterable[Row]) -> list[str]:
+    """Return which files are no JSON: of what else there is, nothing can be said then."""
+    found = []
+    for file in sorted({file for row in rows for file in files_of(row)} | set(OTHERS)):
+        try:
+            load(file)
+        except BrokenFileError as error:
+            found.append(str(error))
+    return found
+
+
+def files_of(row: Row) -> set[str]:
+    """Return the files of results that a row names."""
+    return {f.mercer.file for f in row.figures if f.mercer} | {source.file for source in row.sources}
+
+
+def row_problems(row: Row) -> Iterator[str]:
+    """Yield what is wrong with one row."""
+    if row.paper not in PAPERS:
+        yield f"there is no paper {row.paper}"
+    if not row.figures and not row.library:
+        yield "neither a number nor where it is in the library"
+    if row.figures and not (row.commands and row.time and row.sources and row.parts):
+        yield "figures, but no command, time, source or part of the package"
+    for name in sorted(files_of(row)):
+        if load(name) is None:
+            yield f"benchmarks/results/{name} does not exist"
+    for part in row.parts:
+        if not (ROOT / part).exists():
+            yield f"it measures {part}, which does not exist"
+    for command in row.commands:
+        module = shlex.split(command)[2]
+        if importlib.util.find_spec(module) is None:
+            yield f"there is no {module}"
+    yield from number_problems(row)
+    for source in row.sources:
+        for each in measurements(source):
+            yield from proof_problems(each)
+
+
+def number_problems(row: Row) -> Iterator[str]:
+    """Yield which numbers are not finite, and which are of no source, so that nothing says when they were measured."""
+    for reading in (figure.mercer for figure in row.figures if figure.mercer):
+        sources = [source for source in row.sources if source.file == reading.file]
+        known = {each.labels for source in sources for each in measurements(source)}
+        depths = {depth_of(source) for source in sources}
+        for labels, number in walk(load(reading.file), reading.path):
+            if not isinstance(number, int | float):
+                continue
+            name = " ".join([reading.file, *(label for label in labels if label != "results")])
+            if not math.isfinite(number):
+                yield f"{name} is {number}, no finite number: measure it again, or take the file back from git"
+            if not any(labels[:depth] in known for depth in depths):
+                yield f"{name} is of no source of the row: nothing says when it was measured"
+
+
+def proof_problems(found: Measurement) -> Iterator[str]:
+    """Yield what a measurement lacks without which its number proves nothing."""
+    missing = [
+        *([] if is_date(found.date) else ["date"]),
+        *([] if all(found.machine) else ["machine"]),
+        *([] if found.code else ["state of the code"]),
+    ]
+    if missing:
+        yield f"{found.name} has no {', no '.join(missing)}: measure it again"
+    elif found.date > latest()[: len(found.date)]:
+        yield f"{found.name} has the date {found.date}, which is still to come: measure it again"
+
+
+def is_date(text: str) -> bool:
+    """Tell whether a text is a date that there is."""
+    try:
+        return bool(read_date(text))
+    except argparse.ArgumentTypeError:
+        return False
+
+
+def latest() -> str:
+    """Return the time after which nothing can have been measured: now, or the newest commit if the clock is behind."""
+    return max(now(), date_of_head())
+
+
+def find_lacks(row: Row) -> list[str]:
+    """Return what a row lacks: measurements, or young ones, their state of the code, a picture of them."""
+    without = count_without_code(row.sources)
+    count = sum(len(measurements(source)) for source in row.sources)
+    return [
+        *([] if state(row) in ("measured", "in the library") else [state(row)]),
+        *([age(row)] if age(row) else []),
+        *([f"code not kept of {without} of {count} measurements"] if without else []),
+        *([f"{row.picture} older than the numbers"] if state(row) != NOT_MEASURED and lacks_picture(row) else []),
+    ]
