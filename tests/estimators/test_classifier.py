@@ -20,12 +20,13 @@ from mercer.learners.classes import CrossValidation, draw_rows, evaluate_blocks,
 from mercer.learners.contract import Context
 from mercer.learners.kfo_classes import ClassSearch
 from mercer.learners.margin import (
-    build_machine,
     cross_validate_quickly,
     log_loss,
     make_folds,
+    note_unsettled,
     repair_spectrum,
     split_gram,
+    train_machine,
 )
 from mercer.learners.trials import Trials
 
@@ -136,6 +137,21 @@ def test_classes_of_all_kinds_are_saved(labels, tmp_path) -> None:
     model.save(tmp_path / "m.mercer")
     read = mercer.load(tmp_path / "m.mercer")
     assert list(read.predict(X)) == list(model.predict(X))
+
+
+def test_a_machine_that_would_never_end_is_stopped() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(16, 1)), np.tile([0, 1], 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stopped = train_machine(1e6 * X @ X.T, y, 1000.0, most_steps=1000)
+        settled = train_machine(X @ X.T, y, 0.1)
+    assert stopped.n_iter_.max() == 1000
+    (note,) = note_unsettled(stopped, 1000.0)
+    assert note.startswith("the SVM was stopped after 1,000 steps, unfinished")
+    assert "C=10" in note
+    assert "another nu" in note_unsettled(stopped, None)[0]
+    assert note_unsettled(settled, 0.1) == ()
 
 
 def test_nu_and_precomputed() -> None:
@@ -353,7 +369,7 @@ def test_a_search_that_ends_while_kernels_are_added_keeps_what_it_found(step, re
     assert any("this is the best kernel found until then" in note for note in found.notes)
     labels = context.data.y.astype(np.intp)
     gram, _ = evaluate_blocks(found.kernel, context.data.X, context.data.X[:1])
-    assert build_machine(found.cost).fit(gram, labels).score(gram, labels) > 0.9
+    assert train_machine(gram, labels, found.cost).score(gram, labels) > 0.9
 
 
 @pytest.mark.parametrize("relevances", [0, 1])

@@ -36,7 +36,7 @@ from mercer.learners.classes import (
 from mercer.learners.contract import Context, DataFacts, Learner
 from mercer.learners.grammar import SearchPolicy
 from mercer.learners.kfo import KernelFunctional
-from mercer.learners.margin import Labels, Spectrum, cross_validate, make_folds, split_gram
+from mercer.learners.margin import Labels, Spectrum, cross_validate, make_folds, note_unsettled, split_gram
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
 from mercer.model.fitted import CLASS_KERNELS, candidate_in_data_units, expression_or_learner
 
@@ -163,6 +163,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         nu = self._find_nu(nu, learned.kernel, training, seed)
         cost = float(learned.cost) if cost is None else cost
         found, functional = learned.kernel, learned.functional
+        machine = fit_machine(gram, labels, cost, nu, seed)
         self.fitted_ = FittedClasses(
             training=training,
             kernel=None if found is None else to_data_units(found, units),
@@ -171,12 +172,12 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
             cost=cost,
             nu=nu,
             error=learned.error,
-            machine=fit_machine(gram, labels, cost, nu, seed),
+            machine=machine,
             seed=seed,
             options=self.get_params(deep=False),
             functional=None if functional is None else to_data_units(functional, units),
             candidates=tuple(candidate_in_data_units(candidate, units, 0) for candidate in learned.candidates),
-            notes=learned.notes,
+            notes=(*learned.notes, *note_unsettled(machine.fitted, cost if nu is None else None)),
             stopped=learned.stopped,
             seconds=time.perf_counter() - started,
             plan=plan,

@@ -16,7 +16,7 @@ from mercer.explain.subject import readable_columns
 from mercer.explain.wording import Column, Vocabulary, list_names, percent, wrap, write_count
 from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
-from mercer.learners.margin import build_machine, make_folds
+from mercer.learners.margin import make_folds, train_machine
 from mercer.model.classes import FittedClasses, gram_of
 
 MOST_COLUMNS = 12  # that are drawn one by one
@@ -237,9 +237,8 @@ def _shuffle(fitted: FittedClasses, tables: dict[str, list[int]]) -> tuple[Colum
     more = {name: list[Array]() for name in tables}  # of every row: how often it is wrong, less whether it was before
     for train, out in make_folds(labels[chosen], fitted.seed):
         known, left = chosen[train], chosen[out]
-        machine = build_machine(fitted.cost, fitted.nu)
         try:
-            machine.fit(gram[np.ix_(known, known)], labels[known])
+            machine = train_machine(gram[np.ix_(known, known)], labels[known], fitted.cost, fitted.nu)
         except ValueError:
             continue
         wrong = machine.predict(gram[np.ix_(left, known)]) != labels[left]

@@ -9,6 +9,7 @@ matrix gives the margins for every cost. The last few, and the cost, are scored 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -31,6 +32,7 @@ FINE_COSTS = tuple(float(c) for c in np.geomspace(0.1, 1e4, 11))
 TEMPERATURES = np.geomspace(0.1, 30.0, 12)
 SHARE_OF_LOSS = 0.5
 LARGE_CACHE = 500  # MB that libsvm may keep rows of the Gram matrix in
+MOST_STEPS = 10_000_000  # of libsvm, as in its own programs: on some Gram matrices it would not end within hours
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,29 @@ class ClassScore:
         return -(self.error + SHARE_OF_LOSS * self.loss)
 
 
-def build_machine(cost: float, nu: float | None = None) -> Any:
-    """Return an SVM on Gram matrices: C-SVM, or nu-SVM where `nu` is given."""
+def train_machine(
+    gram: Array, labels: Labels, cost: float, nu: float | None = None, most_steps: int = MOST_STEPS
+) -> Any:
+    """Return an SVM fitted to a Gram matrix: C-SVM, or nu-SVM where `nu` is given.
+
+    Stopped before its end (`note_unsettled`) it is what the last step left: often a poor one, which ranks low.
+    """
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import SVC, NuSVC
 
     common: dict[str, Any] = {"kernel": "precomputed", "cache_size": LARGE_CACHE, "break_ties": True}
-    return SVC(C=cost, **common) if nu is None else NuSVC(nu=nu, **common)
+    machine = SVC(C=cost, max_iter=most_steps, **common) if nu is None else NuSVC(nu=nu, max_iter=most_steps, **common)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return machine.fit(gram, labels)
+
+
+def note_unsettled(machine: Any, cost: float | None) -> tuple[str, ...]:
+    """Say where an SVM was stopped before its end; a cost of None: a nu-SVM, which has none."""
+    if np.max(machine.n_iter_) < machine.max_iter:
+        return ()
+    advice = "give another nu" if cost is None else f"give a smaller cost, such as C={cost / 100:g}"
+    return (f"the SVM was stopped after {machine.max_iter:,} steps, unfinished, and may predict poorly: {advice}",)
 
 
 def make_folds(labels: Labels, seed: int, repeats: int = 1, most: int = 5) -> list[Fold]:
@@ -113,8 +132,7 @@ def cross_validate(
         within, across = blocks(number)
         for place, cost in enumerate(costs):
             try:
-                fitted = build_machine(1.0, cost) if nu else build_machine(cost)
-                fitted.fit(within, labels[train])
+                fitted = train_machine(within, labels[train], *((1.0, cost) if nu else (cost,)))
                 margins[place].append(compute_margins(fitted, across, classes))
             except ValueError:  # this nu is not feasible for these classes
                 margins[place].append(np.zeros((len(across), classes)))

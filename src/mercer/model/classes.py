@@ -19,11 +19,11 @@ from mercer.learners.contract import Candidate, Plan
 from mercer.learners.margin import (
     Labels,
     Spectrum,
-    build_machine,
     compute_margins,
     fit_sharpness,
     make_folds,
     repair_spectrum,
+    train_machine,
 )
 from mercer.model.fitted import Columns, let_overflow, refuse_undefined
 
@@ -133,14 +133,13 @@ def fit_machine(gram: Array, labels: Labels, cost: float, nu: float | None, seed
     One number, not a slope and an offset for each class as Platt has them: the most probable class then is the one
     that is predicted.
     """
-    fitted = build_machine(cost, nu).fit(gram, labels)
+    fitted = train_machine(gram, labels, cost, nu)
     classes = int(labels.max()) + 1
     margins, truth = [], []
     left_out = np.full(len(labels), -1)
     for train, out in make_folds(labels, seed):
-        other = build_machine(cost, nu)
         try:
-            other.fit(gram[np.ix_(train, train)], labels[train])
+            other = train_machine(gram[np.ix_(train, train)], labels[train], cost, nu)
         except ValueError:
             continue
         margins.append(compute_margins(other, gram[np.ix_(out, train)], classes))
