@@ -227,6 +227,13 @@ def circumstances(row: Row) -> str:
 # ----------------------------------------------------------------------------------------------------------- the check
 
 
+def cut_to_difference(one: str, other: str, before: int = 20, length: int = 80) -> tuple[str, str]:
+    """Return two lines from shortly before the place where they differ."""
+    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    start = max(0, same - before)
+    return one[start : start + length], other[start : start + length]
+
+
 def problems(page: Path = PAGE) -> list[str]:
     """Return what is wrong with the rows and the page; that a result is old is said there and is no problem."""
     found = find_broken_files(ROWS)
@@ -241,10 +248,10 @@ def problems(page: Path = PAGE) -> list[str]:
     kept, made = (OLD.sub("", text).splitlines() for text in (page.read_text(encoding="utf-8"), write_page()))
     differing = [(a, b) for a, b in zip(kept, made, strict=False) if a != b]
     if differing or len(kept) != len(made):
-        first = differing[0] if differing else (f"{len(kept)} lines", f"{len(made)} lines")
+        first = cut_to_difference(*differing[0]) if differing else (f"{len(kept)} lines", f"{len(made)} lines")
         found.append(
-            f"{page.name} differs from the files, at first {first[0]!r:.90}, by them "
-            f"{first[1]!r:.90}: python -m benchmarks.papers --write"
+            f"{page.name} differs from the files, at first {first[0]!r}, by them {first[1]!r}: "
+            "python -m benchmarks.papers --write"
         )
     return found
 

@@ -28,6 +28,7 @@ from benchmarks.papers_read import (
 )
 from benchmarks.papers_row import PAPERS, Row
 
+AGAIN = "take it out of the file, and make paper measures it again"
 OTHERS = ("codes.json", "unchanged.json", "pictures.json")  # files that no row names
 
 
@@ -82,7 +83,7 @@ def number_problems(row: Row) -> Iterator[str]:
                 continue
             name = " ".join([reading.file, *(label for label in labels if label != "results")])
             if not math.isfinite(number):
-                yield f"{name} is {number}, no finite number: measure it again, or take the file back from git"
+                yield f"{name} is {number}, no finite number: {AGAIN}"
             if not any(labels[:depth] in known for depth in depths):
                 yield f"{name} is of no source of the row: nothing says when it was measured"
 
@@ -95,9 +96,9 @@ def proof_problems(found: Measurement) -> Iterator[str]:
         *([] if found.code else ["state of the code"]),
     ]
     if missing:
-        yield f"{found.name} has no {', no '.join(missing)}: measure it again"
+        yield f"{found.name} has no {', no '.join(missing)}: {AGAIN}"
     elif found.date > latest()[: len(found.date)]:
-        yield f"{found.name} has the date {found.date}, which is still to come: measure it again"
+        yield f"{found.name} has the date {found.date}, which is still to come: {AGAIN}"
 
 
 def is_date(text: str) -> bool:

@@ -244,8 +244,8 @@ NKN = (
         "mixture, and a gradient that is written out, in NumPy "
         "([bayes_by_backprop.py](../benchmarks/bayes_by_backprop.py)): on energy four of the five end at errors of 1.4 "
         "to 1.5 and one at .43, so that its mean says little. SM4 is fitted from the regressor's default starts by "
-        "L-BFGS-B, and is weaker than printed on six of eight tables: how the authors began it is not printed. Their "
-        "own logs have 2.880 for the network on boston, where the table prints 2.506.",
+        "L-BFGS-B, and by RMSE is weaker than printed on six of eight tables: how the authors began it is not printed. "
+        "Their own logs have 2.880 for the network on boston, where the table prints 2.506.",
         compared=((", NKN, RMSE", "lower"), (", NKN, log density", "higher")),
     ),
     Row(
@@ -269,9 +269,9 @@ NKN = (
         "[nkn.md](../benchmarks/results/nkn.md) has ten other ways, and why yacht's error changes with the machine. "
         "What was tried inside the training rows to come nearer on boston, energy and yacht: "
         "[nkn-pca.md](../benchmarks/results/nkn-pca.md). On boston the authors' own logs have 5.367, where the table "
-        "prints 4.658. RBF and SM are fitted as the regressor does by default, by L-BFGS-B: RBF is worse than printed "
-        "on concrete, energy, power plant and yacht, SM on all tables but boston, most of all on energy and naval; how "
-        "the authors began their fits is not printed. Concrete has 1,030 rows, not 1,031.",
+        "prints 4.658. RBF and SM are fitted as the regressor does by default, by L-BFGS-B. By RMSE RBF is worse than "
+        "printed on concrete, energy, naval, power plant and yacht, SM on all tables but boston, most of all on energy "
+        "and naval; how the authors began their fits is not printed. Concrete has 1,030 rows, not 1,031.",
         compared=((", NKN, RMSE", "lower"), (", NKN, log density", "higher")),
     ),
     Row(
@@ -294,7 +294,7 @@ NKN = (
         NETWORKS,
         "`NeuralKernelNetwork.paper()`. Tables 1 and 2 above are of Mercer's defaults: eight starts by L-BFGS-B with "
         "weak priors, averaged. This is the same network without them, on the smaller tables: 20,000 steps take two "
-        "minutes on yacht and four on boston, and their time grows with the cube of the rows.",
+        "minutes on yacht, four on boston and nine on energy.",
     ),
     Row(
         "nkn-table-3",

@@ -93,7 +93,11 @@ GRAMMAR = (
     "src/mercer/learners/finalists.py",
     "src/mercer/learners/simplify.py",
     "src/mercer/learners/averaging.py",
+    "src/mercer/learners/experience.py",
+    "src/mercer/learners/judging.py",
+    "src/mercer/learners/criteria.py",
     "src/mercer/fitting/starts.py",
+    "src/mercer/fitting/minimise.py",
     "src/mercer/fitting/periods.py",
     "src/mercer/fitting/newton.py",
 )

@@ -78,8 +78,8 @@ CKS = (
         GRAMMAR,
         "GPSS: the results of that name in the authors' repository, on the same rows; it is none of the nine methods "
         "of cks-extrapolation. Mercer's default (`GrammarSearch()`) goes on from the four best base kernels, races, "
-        "and averages the finalists: see cks-extrapolation. Call-centre: in March 1974 the calls fell from 549 a day "
-        "to 162. None of SE, PER, LIN and RQ stays where it is after a jump: the winner's RQ has a lengthscale of .28 "
+        "and averages the finalists: see cks-extrapolation. Call-centre: in March 1974 the series fell from 549 to "
+        "162. None of SE, PER, LIN and RQ stays where it is after a jump: the winner's RQ has a lengthscale of .28 "
         "years, and the forecast climbs back to 500 within a year. With M12, which the default also tries, it stays.",
         compared=((", RMSE", "lower"),),
     ),

@@ -42,16 +42,16 @@ def keep(folder: Path, *cells_: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"date": None}, "has no date: measure it again"),
-        ({"date": "banana"}, "has no date: measure it again"),
-        ({"date": "2026-13-45 12:00 UTC"}, "has no date: measure it again"),
-        ({"date": "2999-01-01 12:00 UTC"}, "has the date 2999-01-01 12:00, which is still to come: measure it again"),
-        ({"machine": None}, "has no machine: measure it again"),
-        ({"code": None}, "has no state of the code: measure it again"),
-        ({"code": ""}, "has no state of the code: measure it again"),
+        ({"date": None}, "has no date: take it out of the file"),
+        ({"date": "banana"}, "has no date: take it out of the file"),
+        ({"date": "2026-13-45 12:00 UTC"}, "has no date: take it out of the file"),
+        ({"date": "2999-01-01 12:00 UTC"}, "has the date 2999-01-01 12:00, which is still to come: take it out of"),
+        ({"machine": None}, "has no machine: take it out of the file"),
+        ({"code": None}, "has no state of the code: take it out of the file"),
+        ({"code": ""}, "has no state of the code: take it out of the file"),
         (
             {"date": None, "machine": None, "code": None},
-            "has no date, no machine, no state of the code: measure it again",
+            "has no date, no machine, no state of the code: take it out of the file",
         ),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_cell_without_proof_is_named(results: Path, change: dict[str, Any], sa
 def test_a_number_that_is_not_finite_is_named(results: Path, number: float) -> None:
     keep(results, KEPT, KEPT | {"rmse": number})
     (problem,) = papers_check.row_problems(ROW)
-    assert problem.startswith(f"papers.json bbb/1 rmse is {number}, no finite number: measure it again")
+    assert problem.startswith(f"papers.json bbb/1 rmse is {number}, no finite number: take it out of the file")
 
 
 def test_proof_that_is_whole_is_no_problem(results: Path) -> None:
@@ -104,7 +104,7 @@ def test_descriptions_of_machines_are_read_as_they_are_kept(results: Path) -> No
     sources = (described("scale.json", "brackets|*"), Source("optimise.json", path, (path,), path))
     row = Row(**{**ROW.__dict__, "figures": figures, "sources": sources})
     assert list(papers_check.row_problems(row)) == [
-        "optimise.json [1] has no date, no state of the code: measure it again"
+        "optimise.json [1] has no date, no state of the code: take it out of the file"
     ]
 
 
