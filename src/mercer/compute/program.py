@@ -169,7 +169,7 @@ class Program:
 def compile_program(expression: Expression) -> Program:
     """Compile a bound expression. Values do not matter, only structure and dimensions."""
     sizes = [s.size(len(o.dims or ()), o.components) for o in expression.owners() for s in o.specs]
-    compiler = _Compiler(sum(sizes))
+    compiler = _TapeBuilder(sum(sizes))
     if isinstance(expression, Network):
         root = compiler.network(expression)
     else:
@@ -197,7 +197,7 @@ class _Unit:
     weights: tuple[int, ...] = ()
 
 
-class _Compiler:
+class _TapeBuilder:
     """Walks the expression in leaf order, so that leaves meet their parameters in the order of the values vector."""
 
     def __init__(self, n_values: int) -> None:
