@@ -87,8 +87,8 @@ EMPTY = (
     "As printed, a search begins at K# = 0. A kernel whose weights are all below zero is then nothing after its "
     "spectrum was clipped, and an SVM without a kernel calls every row by the larger class. Where a search meets no "
     "other kernel, that is its result: so on the splits with C = 0.001 in the file, of wine, ecoli, hayes-roth, "
-    "biodeg, credit and car; on three of contraceptive, too, every row is given the larger class, with C = 1000. "
-    "Mercer's default begins from the kernel inside the functional, and does not meet this. "
+    "biodeg, credit, car and phoneme; on three of contraceptive, too, every row is given the larger class, with "
+    "C = 1000. Mercer's default begins from the kernel inside the functional, and does not meet this. "
 )
 SELECTED = (
     "The printed errors were selected on the test rows (the paper minimises the test error, and its code "
