@@ -230,7 +230,7 @@ SKC = (
         ),
         (described("scale.json", "search|cpu, one job"),),
         ("python -m benchmarks.scale --data {data} --part search --jobs 1",),
-        "25 minutes",
+        "45 minutes of one core",
         ("src/mercer/learners/intervals.py", *GRAMMAR),
         "The processor's time, on one core. Two cores and a GPU, with an older state of the code: "
         "[scale.md](../benchmarks/results/scale.md).",
