@@ -192,9 +192,10 @@ def _damped_trend(a: float, b: float, l: float) -> float:
     near, far = sorted((abs(a) / l, abs(b) / l))
     if a * b <= 0:
         return -(l**2) * math.expm1(-near) * math.expm1(-far)
-    square = 2 * math.fsum((-near) ** k / math.factorial(k) for k in range(2, 150))
-    if near > 20:
+    if near > 1:  # the series has terms that are larger than its sum, and would lose digits
         square = 2 * (near + math.expm1(-near))
+    else:
+        square = 2 * math.fsum((-near) ** k / math.factorial(k) for k in range(2, 30))
     return l**2 * (square + math.expm1(-near) * math.expm1(near - far))
 
 
