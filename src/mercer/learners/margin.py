@@ -32,7 +32,7 @@ FINE_COSTS = tuple(float(c) for c in np.geomspace(0.1, 1e4, 11))
 TEMPERATURES = np.geomspace(0.1, 30.0, 12)
 SHARE_OF_LOSS = 0.5
 LARGE_CACHE = 500  # MB that libsvm may keep rows of the Gram matrix in
-MOST_STEPS = 10_000_000  # of libsvm, as in its own programs: on some Gram matrices it would not end within hours
+MOST_STEPS = 10_000_000  # of libsvm, as in its own programs: on some Gram matrices it would not end
 
 
 @dataclass(frozen=True)
