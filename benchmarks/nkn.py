@@ -27,6 +27,7 @@ from benchmarks import nkn_functions as known
 from benchmarks import nkn_ties as ties
 from benchmarks.discovery import scores
 from benchmarks.machine import NEVER, code, describe, is_kept, now
+from benchmarks.splits import nkn_rows
 from mercer.explain.networks import anova_terms
 
 RESULTS = Path(__file__).parent / "results"
@@ -99,10 +100,9 @@ def polynomial(model: mercer.GPRegressor, top: int | None) -> list[str] | None:
 # ------------------------------------------------------------------------------------------------------ tables
 
 
-def table(bench: Bench, name: str, held_out_rows: list[int], method: str) -> dict[str, Any]:
+def table(bench: Bench, name: str, held_out: Any, method: str) -> dict[str, Any]:
     """Fit all rows but those held out; RMSE and log density of these in raw units."""
     rows = pd.read_csv(bench.folder / "regression" / f"{name}.csv")
-    held_out = np.isin(np.arange(len(rows)), held_out_rows)
     columns, target = list(rows.columns[:-1]), rows.columns[-1]
     train, test = rows[~held_out], rows[held_out]
     model, found = bench.fit(method, train[columns], train[target])
@@ -110,12 +110,11 @@ def table(bench: Bench, name: str, held_out_rows: list[int], method: str) -> dic
 
 
 def table_work(bench: Bench, part: str) -> Work:
-    stored = json.loads((bench.folder / "regression" / "splits_nkn.json").read_text())
     work: Work = {}
     for name in filter(bench.wanted, (*TABLES, *(LARGE if bench.only else ()))):
-        splits = {f"/{number}": stored[name]["random_test_rows"][str(number)] for number in bench.splits}
+        splits = {f"/{number}": nkn_rows(bench.folder, name, number) for number in bench.splits}
         if part == "pca":
-            splits = {"": stored[name]["pca_test_rows_low"] + stored[name]["pca_test_rows_high"]}
+            splits = {"": nkn_rows(bench.folder, name, None)}
         for method in bench.methods:
             for split, rows in splits.items():
                 work[f"{part}/{name}{split}/{method}"] = lambda n=name, r=rows, m=method: table(bench, n, r, m)
@@ -128,7 +127,7 @@ def tie_work(bench: Bench) -> Work:
         rows = pd.read_csv(bench.folder / "regression" / f"{name}.csv")
         for method in (each for each in bench.methods if each in ties.METHODS):
             for draw in ties.DRAWS:
-                out = ties.test_rows(rows, draw)
+                out = np.isin(np.arange(len(rows)), ties.test_rows(rows, draw))
                 work[f"ties/{name}/{draw}/{method}"] = lambda n=name, r=out, m=method: table(bench, n, r, m)
     return work
 

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 import mercer
 from benchmarks.machine import describe
+from benchmarks.splits import nkn_rows
 from mercer.learners.averaging import ForecastErrors, stack_weights
 
 Array = NDArray[np.float64]
@@ -104,8 +105,7 @@ class Part:
 
     def rows(self, folder: Path) -> tuple[Array, Array, Array, Array]:
         rows = pd.read_csv(folder / "regression" / f"{self.table}.csv").to_numpy(dtype=float)
-        stored = json.loads((folder / "regression" / "splits_nkn.json").read_text())[self.table]
-        out = np.isin(np.arange(len(rows)), stored["pca_test_rows_low"] + stored["pca_test_rows_high"])
+        out = nkn_rows(folder, self.table, None)
         train, test = rows[~out], rows[out]
         if self.number:
             inner, outer = ring(train[:, :-1], self.number)

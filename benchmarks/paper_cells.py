@@ -34,8 +34,9 @@ from benchmarks import paper_figures as figures
 from benchmarks.discovery import scores
 from benchmarks.kfo import CLASSES, TABLES, TIMED, WAVES, class_rows, filled, numbers_of, wave
 from benchmarks.machine import NEVER, circumstances, is_kept, read_dates
+from benchmarks.nkn_start import LOGGED, first_loss
 from benchmarks.papers_published import KREIN_TABLES
-from benchmarks.splits import pca_split
+from benchmarks.splits import nkn_rows, pca_split
 from mercer.learners.margin import PAPER_COSTS, cross_validate, make_folds, split_gram
 
 RESULTS = Path(__file__).parent / "results"
@@ -63,10 +64,7 @@ Cells = dict[str, Callable[[], Found]]
 def table_rows(folder: Path, name: str, split: int | None) -> tuple[Any, Any, Any, Any]:
     """Return inputs and target of the training and of the test rows; no split: the PCA split."""
     table = pd.read_csv(folder / "regression" / f"{name}.csv")
-    stored = json.loads((folder / "regression" / "splits_nkn.json").read_text())[name]
-    rows = stored["pca_test_rows_low"] + stored["pca_test_rows_high"]
-    rows = rows if split is None else stored["random_test_rows"][str(split + 1)]
-    out = np.isin(np.arange(len(table)), rows)
+    out = nkn_rows(folder, name, None if split is None else split + 1)
     X, y = table.iloc[:, :-1].to_numpy(dtype=float), table.iloc[:, -1].to_numpy(dtype=float)
     return X[~out], y[~out], X[out], y[out]
 
@@ -214,6 +212,8 @@ def all_cells(folder: Path, device: str = "cpu") -> Cells:
         cells[f"shares/{name}"] = partial(runtime_shares, folder, name)
     for name in NKN_TABLES:
         cells[f"sm/{name}"] = partial(validated_mixture, folder, name, device)
+    for name in LOGGED:
+        cells[f"first-loss/{name}"] = partial(first_loss, folder, name)
     for name in PRINTED_TABLES:
         cells[f"nkn-printed-pca/{name}"] = partial(printed_network, folder, name, None, device)
     for split in SPLITS:

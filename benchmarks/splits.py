@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,32 @@ from mercer.errors import InputError
 Array = np.ndarray[Any, Any]
 
 PART = 15  # the lowest and the highest fifteenth are tested (NKN 5.2.2)
+LARGEST_PCA = 2000  # rows up to which the authors' logs show which rows their PCA split tests (`nkn_start`)
+SHORT = 16  # entries that quicksort leaves to insertion sort
+
+
+def nkn_rows(folder: Path, name: str, split: int | None) -> Array:
+    """Return which rows of a table NKN's random split (1 to 10) tests, or its PCA split (None).
+
+    Rows that the PCA split tests are found here where the authors' logs confirm them; of the larger tables the data
+    folder's list is taken, which differs from the rule of the smaller ones by two rows at the most.
+    """
+    import pandas as pd
+
+    table = pd.read_csv(folder / "regression" / f"{name}.csv")
+    if split is None and len(table) <= LARGEST_PCA:
+        return pca_split(table.iloc[:, :-1].to_numpy(dtype=float))
+    stored = json.loads((folder / "regression" / "splits_nkn.json").read_text())[name]
+    low_and_high = stored["pca_test_rows_low"] + stored["pca_test_rows_high"]
+    rows = low_and_high if split is None else stored["random_test_rows"][str(split)]
+    return np.isin(np.arange(len(table)), rows)
 
 
 def pca_split(X: Array, part: int = PART) -> Array:
     """Return which rows are tested: the lowest n // part and the highest ceil(n / part) along the first component.
 
-    The inputs are not scaled, as in the authors' code.
+    As in the authors' code: the inputs are not scaled, the component points to where the row farthest from the middle
+    lies (PCA of scikit-learn in 2018), and rows that tie stand as `quicksort_order` leaves them.
     """
     if X.ndim != 2:
         advice = "make it a table of one column, X[:, None]" if X.ndim == 1 else "give rows and columns"
@@ -42,7 +64,59 @@ def pca_split(X: Array, part: int = PART) -> Array:
     if not np.ptp(X, axis=0).any():
         raise InputError(f"the {count} rows are all the same: they have no first principal component to split along")
     along = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
-    order = np.argsort(along, kind="stable")
+    along *= np.sign(along[np.argmax(np.abs(along))])
+    order = quicksort_order(along.tolist())
     tested = np.zeros(count, dtype=bool)
     tested[order[: count // part]] = tested[order[count - math.ceil(count / part) :]] = True
     return tested
+
+
+def quicksort_order(values: list[float]) -> list[int]:
+    """Return the order of the values, ties as NumPy of 2018 left them: quicksort on the median of three.
+
+    Of the values that tie at a border of a split, it decides which are tested; sorts of today decide otherwise.
+    Short stretches are sorted by insertion, and the shorter side of every division comes first.
+    """
+    order = list(range(len(values)))
+    waiting = [(0, len(order) - 1)]
+    while waiting:
+        low, high = waiting.pop()
+        while high - low > SHORT:
+            middle = _divide(order, values, low, high)
+            below, above = (low, middle - 1), (middle + 1, high)
+            shorter, longer = (below, above) if middle - low < high - middle else (above, below)
+            waiting.append(longer)
+            low, high = shorter
+        for place in range(low + 1, high + 1):
+            entry = order[place]
+            while place > low and values[entry] < values[order[place - 1]]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = entry
+    return order
+
+
+def _divide(order: list[int], values: list[float], low: int, high: int) -> int:
+    """Move what is smaller than a pivot below it and what is larger above it; return where the pivot stands."""
+
+    def swap(first: int, second: int) -> None:
+        order[first], order[second] = order[second], order[first]
+
+    middle = low + (high - low) // 2
+    for first, second in ((low, middle), (middle, high), (low, middle)):
+        if values[order[second]] < values[order[first]]:
+            swap(first, second)
+    pivot, left, right = values[order[middle]], low, high - 1
+    swap(middle, right)
+    while True:
+        left += 1
+        while values[order[left]] < pivot:
+            left += 1
+        right -= 1
+        while pivot < values[order[right]]:
+            right -= 1
+        if left >= right:
+            break
+        swap(left, right)
+    swap(left, high - 1)
+    return left

@@ -1,10 +1,13 @@
-"""Ways of holding rows out: what a refusal tells to do."""
+"""Ways of holding rows out: what a refusal tells to do, and how rows that tie fall."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.splits import pca_split
+from benchmarks.nkn_start import WIDTHS, authors_network, weights_drawn
+from benchmarks.splits import pca_split, quicksort_order
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mercer.errors import InputError
 
@@ -19,3 +22,48 @@ def test_a_row_of_numbers_is_no_table_to_split() -> None:
         pca_split(column.reshape(3, 15, 1))
     with pytest.raises(InputError, match=r"with 1 that are missing or infinite"):
         pca_split(np.append(column, np.nan)[:, None])
+
+
+@given(st.lists(st.integers(0, 5).map(float), max_size=120))
+def test_quicksort_sorts_whatever_ties(values: list[float]) -> None:
+    order = quicksort_order(values)
+    assert sorted(order) == list(range(len(values)))
+    assert [values[place] for place in order] == sorted(values)
+
+
+def test_ties_fall_as_a_quicksort_leaves_them() -> None:
+    # worked out by hand: up to 17 entries insertion sort keeps ties in their order; of 18 equal ones the median of
+    # three is divided off first, which swaps the entries from both ends towards the middle
+    assert quicksort_order([1.0] * 17) == list(range(17))
+    order = quicksort_order([1.0] * 18)
+    assert order[8] == 8
+    assert order != list(range(18))
+    assert quicksort_order([2.0, 1.0] * 8) == [*range(1, 16, 2), *range(0, 16, 2)]
+
+
+def test_the_component_of_a_pca_split_points_to_the_row_farthest_out() -> None:
+    # 31 rows: two are tested at the low end and three at the high one, which is where the last row lies
+    X = np.append(np.arange(30.0), 90.0)[:, None]
+    assert list(np.flatnonzero(pca_split(X))) == [0, 1, 28, 29, 30]
+    assert list(np.flatnonzero(pca_split(-X))) == [0, 1, 28, 29, 30]
+
+
+def test_the_authors_start_is_their_formula() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    weights = weights_drawn(rows=25, tested=5, columns=3)
+    typical = np.median(np.abs(X[:, None] - X[None]).reshape(-1, 3), axis=0).astype(np.float32) * 3**0.5
+
+    def value(x: np.ndarray, z: np.ndarray) -> float:
+        far = [float(np.sum(((x - z) / (part * typical)) ** 2)) for part in (1 / 6, 2 / 3, 1 / 3)]
+        units = np.array([x @ z, x @ z, np.exp(-far[0] / 2), np.exp(-far[1] / 2),
+                          (1 + far[2] / 0.2) ** -0.1, 1 / (1 + far[2] / 2)])  # fmt: skip
+        for number, layer in enumerate(weights):
+            units = layer @ units + 0.01
+            units = units if number == 2 else units[0::2] * units[1::2]
+        return float(units[0])
+
+    slow = [[value(x, z) for z in X] for x in X]
+    np.testing.assert_allclose(authors_network(X, weights)(X), slow, rtol=1e-6)
+    for (inputs, units), layer in zip(WIDTHS, weights, strict=True):
+        assert layer.shape == (units, inputs)
+        assert 1 / (2 * inputs) <= layer.min() <= layer.max() <= 3 / (2 * inputs)
