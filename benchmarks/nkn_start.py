@@ -38,6 +38,8 @@ BIAS = 0.01
 WIDTHS = ((6, 8), (4, 4), (2, 1))  # inputs and units of the Linear layers
 RANDOM_PCA = 500  # rows above which scikit-learn's PCA of 2018 draws its first directions
 DRAWN = 11  # of them: one component and ten more
+# lengthscales of the components of their spectral mixtures, in typical distances
+MIXTURES = {1: (1.0,), 2: (1.0, 0.5), 3: (2.0, 0.5, 1.0), 4: (0.25, 0.5, 1.0, 2.0)}
 
 
 def weights_drawn(rows: int, tested: int, columns: int) -> list[Array]:
@@ -50,15 +52,31 @@ def weights_drawn(rows: int, tested: int, columns: int) -> list[Array]:
     return [draw.uniform(1 / (2 * inputs), 3 / (2 * inputs), (units, inputs)) for inputs, units in WIDTHS]
 
 
-def authors_network(X: Array, weights: list[Array]) -> Network:
-    """Return the network as it stood before the first step, on standardised inputs.
-
-    Two LIN, two SE and two RQ; the lengthscales of column d are a part of the median distance of two rows there times
-    the root of the number of columns.
-    """
+def typical_distances(X: Array) -> Array:
+    """Return the median distance of two rows in each standardised column, times the root of their number."""
     columns = X.shape[1]
-    typical = np.median(np.abs(X[:, None] - X[None]).reshape(-1, columns), axis=0) * columns**0.5
-    typical = np.where(typical < 1e-6, 1.0, typical.astype(np.float32))
+    found = np.median(np.abs(X[:, None] - X[None]).reshape(-1, columns), axis=0) * columns**0.5
+    return np.where(found < 1e-6, 1.0, found.astype(np.float32))
+
+
+def authors_mixture(X: Array, y: Array, components: int, seed: int) -> str:
+    """Return an SM kernel with the values that theirs begins with, but for the directions of its waves.
+
+    Component q is SE with lengthscales c_q l times a cosine of w.x / (c_q l), w normal; l are the typical distances.
+    """
+    spread = X.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    scales = np.outer(MIXTURES[components], typical_distances((X - X.mean(axis=0)) / spread) * spread)
+    bandwidth = 1.0 / (2.0 * np.pi * scales)
+    frequency = np.random.default_rng(seed).normal(size=scales.shape) * bandwidth
+    shares = [1.0 / components] * components
+    values = f"frequency={frequency.ravel().tolist()}, bandwidth={bandwidth.ravel().tolist()}"
+    return f"SM{components}(variance={float(y.var())}, weights={shares}, {values})"
+
+
+def authors_network(X: Array, weights: list[Array]) -> Network:
+    """Return the network as it stood before the first step, on standardised inputs: two LIN, two SE and two RQ."""
+    columns, typical = X.shape[1], typical_distances(X)
 
     def leaf(symbol: str, part: float, extra: str = "") -> str:
         return f"{symbol}(variance=1, lengthscale={(part * typical).tolist()}{extra})"

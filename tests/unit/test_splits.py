@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.nkn_start import WIDTHS, authors_network, weights_drawn
+from benchmarks.nkn_start import WIDTHS, authors_mixture, authors_network, weights_drawn
 from benchmarks.splits import pca_split, quicksort_order
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mercer.errors import InputError
+from mercer.kernels import parse
 
 
 def test_a_row_of_numbers_is_no_table_to_split() -> None:
@@ -67,3 +68,17 @@ def test_the_authors_start_is_their_formula() -> None:
     for (inputs, units), layer in zip(WIDTHS, weights, strict=True):
         assert layer.shape == (units, inputs)
         assert 1 / (2 * inputs) <= layer.min() <= layer.max() <= 3 / (2 * inputs)
+
+
+def test_the_authors_mixture_is_a_sum_of_se_times_a_wave() -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(12, 2)) * [1.0, 5.0], rng.normal(size=12)
+    kernel = parse(authors_mixture(X, y, 3, seed=0))
+    standardised = (X - X.mean(axis=0)) / X.std(axis=0)
+    distances = np.abs(standardised[:, None] - standardised[None])
+    length = np.median(distances.reshape(-1, 2), axis=0) * 2**0.5 * X.std(axis=0)
+    waves, apart, slow = np.random.default_rng(0).normal(size=(3, 2)), X[:, None] - X[None], 0.0
+    for part, wave in zip((2.0, 0.5, 1.0), waves, strict=True):
+        scaled = apart / (part * length)
+        slow = slow + y.var() / 3 * np.exp(-np.sum(scaled**2, axis=-1) / 2) * np.cos(scaled @ wave)
+    np.testing.assert_allclose(kernel(X), slow, rtol=1e-5, atol=1e-9)
