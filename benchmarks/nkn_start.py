@@ -74,6 +74,20 @@ def authors_mixture(X: Array, y: Array, components: int, seed: int) -> str:
     return f"SM{components}(variance={float(y.var())}, weights={shares}, {values})"
 
 
+def authors_primitives(X: Array) -> str:
+    """Return the network's primitives with the lengthscales and alphas that theirs begin with, in units of the data.
+
+    LIN has a weight for each column and goes through the mean, as theirs.
+    """
+    spread = X.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    typical = typical_distances((X - X.mean(axis=0)) / spread) * spread
+    smooth = " + ".join(f"SE(lengthscale={(part * typical).tolist()})" for part in (1 / 6, 2 / 3))
+    broad = f"lengthscale={(typical / 3).tolist()}"
+    line = f"LIN(offset=fixed({X.mean(axis=0).tolist()}))"
+    return f"{line} + {line} + {smooth} + RQ({broad}, alpha=0.1) + RQ({broad}, alpha=1.0)"
+
+
 def authors_network(X: Array, weights: list[Array]) -> Network:
     """Return the network as it stood before the first step, on standardised inputs: two LIN, two SE and two RQ."""
     columns, typical = X.shape[1], typical_distances(X)

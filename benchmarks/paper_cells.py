@@ -34,7 +34,7 @@ from benchmarks import paper_figures as figures
 from benchmarks.discovery import scores
 from benchmarks.kfo import CLASSES, TABLES, TIMED, WAVES, class_rows, filled, numbers_of, wave
 from benchmarks.machine import NEVER, circumstances, is_kept, read_dates
-from benchmarks.nkn_start import LOGGED, authors_mixture, first_loss
+from benchmarks.nkn_start import LOGGED, authors_mixture, authors_primitives, first_loss
 from benchmarks.papers_published import KREIN_TABLES
 from benchmarks.splits import nkn_rows, pca_split
 from mercer.learners.margin import PAPER_COSTS, cross_validate, make_folds, split_gram
@@ -76,10 +76,14 @@ def bayes_by_backprop(folder: Path, name: str, split: int) -> Found:
     return BayesByBackprop(seed=SEED).fit(X, y).score(Z, t)
 
 
-def printed_network(folder: Path, name: str, split: int | None, device: str) -> Found:
-    """NKN as printed (one start, 20,000 steps of Adam): one random split, or the PCA split."""
+def printed_network(folder: Path, name: str, split: int | None, device: str, begun: bool = False) -> Found:
+    """NKN as printed (one start, 20,000 steps of Adam): one random split, or the PCA split.
+
+    `begun`: with the lengthscales that the authors' code begins with.
+    """
     X, y, Z, t = table_rows(folder, name, split)
-    model = mercer.GPRegressor(mercer.NeuralKernelNetwork.paper(), device=device, random_state=SEED).fit(X, y)
+    learner = mercer.NeuralKernelNetwork.paper(primitives=authors_primitives(X) if begun else None)
+    model = mercer.GPRegressor(learner, device=device, random_state=SEED).fit(X, y)
     return {"log_evidence": model.log_evidence_, "device": device, **scores(model, Z, t)}
 
 
@@ -237,6 +241,7 @@ def all_cells(folder: Path, device: str = "cpu") -> Cells:
         cells[f"sm-begun/{name}"] = partial(validated_mixture, folder, name, begun_mixture, device)
     for name in PRINTED_TABLES:
         cells[f"nkn-printed-pca/{name}"] = partial(printed_network, folder, name, None, device)
+        cells[f"nkn-begun-pca/{name}"] = partial(printed_network, folder, name, None, device, begun=True)
     for split in SPLITS:
         for name in NKN_TABLES:
             cells[f"bbb/{name}/{split}"] = partial(bayes_by_backprop, folder, name, split)
