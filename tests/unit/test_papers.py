@@ -342,9 +342,23 @@ def test_bayes_by_backprop_learns_a_line() -> None:
     from benchmarks.bayes_by_backprop import BayesByBackprop
 
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 1))
-    found = BayesByBackprop(steps=150).fit(X, 2.0 * X[:, 0]).score(X, 2.0 * X[:, 0])
+    found = BayesByBackprop(steps=150, more=0).fit(X, 2.0 * X[:, 0]).score(X, 2.0 * X[:, 0])
     assert found["rmse"] < 0.6
     assert found["log_density"] > -1.5
+
+
+@pytest.mark.parametrize(("noises", "best"), [((0.1, 1e-6), 0), ((1e-6, 0.1), 1)])
+def test_bayes_by_backprop_keeps_the_start_with_the_highest_bound(noises: tuple[float, float], best: int) -> None:
+    from benchmarks.bayes_by_backprop import BayesByBackprop
+
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 1))
+    y = 2.0 * X[:, 0]
+    model = BayesByBackprop(steps=150, more=10, noises=noises).fit(X, y)
+    found = model.score(X, y)
+    assert int(np.argmax(found["bounds"])) == best
+    noise = float(np.exp(model.parameters[0][0]))
+    assert found["log_density"] > -1.5
+    assert noise > 1e-4  # the other one's is below
 
 
 def test_the_gradient_of_bayes_by_backprop_is_that_of_its_loss() -> None:
