@@ -15,22 +15,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import (
-    discovery,
-    kfo,
-    machine,
-    optimise,
-    paper_cells,
-    papers,
-    papers_age,
-    papers_code,
-    papers_read,
-    papers_unchanged,
-    textures,
-)
+from benchmarks import discovery, kfo, machine, optimise, textures
 from benchmarks.functional_kernels import FunctionalKernel
-from benchmarks.papers_row import Figure, Reading, Row, Source, cells
-from benchmarks.papers_rows import ROWS
+from benchmarks.papers import cells as paper_cells
+from benchmarks.papers import code as papers_code
+from benchmarks.papers import history as papers_age
+from benchmarks.papers import read as papers_read
+from benchmarks.papers import run as papers
+from benchmarks.papers import unchanged as papers_unchanged
+from benchmarks.papers.row import Figure, Reading, Row, Source, cells
+from benchmarks.papers.rows import ROWS
 from benchmarks.splits import pca_split
 
 from mercer.errors import InputError
@@ -252,6 +246,8 @@ def test_the_commands_that_measure_a_cell_choose_it(tmp_path: Path) -> None:
     assert command_of("discovery", "extrapolation/01-airline")[-7:] == chosen
     assert command_of("recovery", "recovery/SE(0)/10/0")[-2:] == ["recovery/SE(0)/10/0", str(out)]
     assert "--data" not in command_of("optimise", "michalewicz/mercer/0")
+    assert command_of("papers", "i1/0")[:4] == ["-m", "benchmarks.papers.cells", "--cells", "i1/0"]
+    assert command_of("papers", "i1/0", tree=tmp_path)[1] == "benchmarks.paper_cells"  # before it was moved
 
 
 def test_a_run_of_an_optimiser_is_compared_by_all_that_it_tried(tmp_path: Path) -> None:

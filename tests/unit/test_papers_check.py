@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import papers, papers_age, papers_check, papers_files
-from benchmarks.papers_check import AGAIN
-from benchmarks.papers_row import Figure, Reading, Row, Source, cell, cells, described
+from benchmarks.papers import check as papers_check
+from benchmarks.papers import files as papers_files
+from benchmarks.papers import history as papers_age
+from benchmarks.papers import run as papers
+from benchmarks.papers.check import AGAIN
+from benchmarks.papers.row import Figure, Reading, Row, Source, cell, cells, described
 
 KEPT = {"rmse": 1.0, "date": "2026-01-01 12:00 UTC", "machine": "a machine", "code": "abc"}
 ROW = Row(
@@ -20,7 +23,7 @@ ROW = Row(
     "it",
     (Figure("RMSE", "1", cell("bbb/*", "rmse")),),
     (cells("bbb/*"),),
-    ("python -m benchmarks.paper_cells --cells 'bbb/*'",),
+    ("python -m benchmarks.papers.cells --cells 'bbb/*'",),
     "seconds",
     ("src/mercer/kernels/leaf.py",),
 )

@@ -16,23 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import (
-    machine,
-    paper_cells,
-    papers,
-    papers_age,
-    papers_check,
-    papers_data,
-    papers_files,
-    papers_pictures,
-    papers_read,
-    papers_tasks,
-    scale,
-    surfaces,
-    textures,
-)
-from benchmarks.papers_row import Figure, Row, cell, cells
-from benchmarks.papers_rows import ROWS
+from benchmarks import machine, scale, surfaces, textures
+from benchmarks.papers import cells as paper_cells
+from benchmarks.papers import check as papers_check
+from benchmarks.papers import data as papers_data
+from benchmarks.papers import files as papers_files
+from benchmarks.papers import history as papers_age
+from benchmarks.papers import pictures as papers_pictures
+from benchmarks.papers import read as papers_read
+from benchmarks.papers import run as papers
+from benchmarks.papers import tasks as papers_tasks
+from benchmarks.papers.row import Figure, Row, cell, cells
+from benchmarks.papers.rows import ROWS
 
 
 @pytest.fixture(autouse=True)
@@ -235,8 +230,8 @@ def test_a_row_says_what_it_lacks_and_measures_what_is_older() -> None:
     row = next(row for row in ROWS if row.item == "nkn-figure-7")
     said = "5 of its measurements, missing or older than 9999: about 1 minute of one core, likely less"
     assert papers.describe_left(row, "9999") == said
-    assert papers.again(row, "benchmarks.paper_cells", "2027") == ["--older", "2027"]
-    assert papers.again(row, "benchmarks.paper_figures", "2027") == []  # it draws, and keeps no measurement
+    assert papers.again(row, "benchmarks.papers.cells", "2027") == ["--older", "2027"]
+    assert papers.again(row, "benchmarks.papers.figures", "2027") == []  # it draws, and keeps no measurement
     changes = papers.find_row("cs-known")  # whose measurements are not counted one by one
     assert papers.describe_left(changes, "9999") == "measured, 1 of 1 measurements older than 9999"
     known = papers.find_row("cks-table-1")
@@ -247,7 +242,7 @@ def test_each_kind_of_measurement_is_made_again_for_a_date_of_its_own(monkeypatc
     """That networks have changed makes no SVM, and no baseline written without Mercer, older."""
     changed = {"alpha-clip/*": "2026-03-01", "fkl-*": "2026-01-01"}
     monkeypatch.setattr(papers, "last_change_of", lambda row, source: changed.get(source.cells, "2025"))
-    option, older = papers.again(papers.find_row("kfo-table-2"), "benchmarks.paper_cells", "")
+    option, older = papers.again(papers.find_row("kfo-table-2"), "benchmarks.papers.cells", "")
     assert (option, older) == ("--older", "alpha-clip/*=2026-03-01,fkl-*=2026-01-01")
     assert machine.read_dates(older) == older
     measured = {"date": "2026-02-01 10:00 UTC"}
@@ -339,7 +334,7 @@ def test_an_item_of_two_words_is_one_item() -> None:
 
 def test_a_run_and_its_tasks_read_the_same_files() -> None:
     """The program is no second copy of a module, whose files would stay what they were before the run."""
-    code = "import sys, benchmarks.papers_tasks; sys.exit('benchmarks.papers' in sys.modules)"
+    code = "import sys, benchmarks.papers.tasks; sys.exit('benchmarks.papers.run' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=papers.ROOT, check=False).returncode == 0
     assert papers.load is papers_read.load is papers_tasks.load
 
@@ -372,7 +367,7 @@ DRAWN = Row(
     "it",
     (Figure("RMSE", "", cell("i1/*", "rmse")),),
     (cells("i1/*"),),
-    ("python -m benchmarks.paper_cells --cells 'i1/*'", "python -m benchmarks.paper_figures"),
+    ("python -m benchmarks.papers.cells --cells 'i1/*'", "python -m benchmarks.papers.figures"),
     "seconds",
     picture="a.png",
 )
@@ -386,7 +381,7 @@ def test_a_stop_before_the_picture_leaves_the_picture(
 
     def carry_out(command: list[str], draw: bool) -> int:
         begun.append(command[2])
-        if command[2] == "benchmarks.paper_cells":
+        if command[2] == "benchmarks.papers.cells":
             keep_cells(results, machine.now())
         elif draw:
             (results / "a.png").write_text("new")

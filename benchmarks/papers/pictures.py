@@ -8,7 +8,7 @@ name has not been drawn since this is kept: it is taken to be of its row's newes
 from __future__ import annotations
 
 from benchmarks.machine import now
-from benchmarks.papers_files import RESULTS, read_json, write_json
+from benchmarks.papers.files import RESULTS, read_json, write_json
 
 KEPT = RESULTS / "pictures.json"
 

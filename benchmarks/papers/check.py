@@ -13,9 +13,9 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from benchmarks.machine import now, read_date
-from benchmarks.papers_age import date_of_head
-from benchmarks.papers_files import ROOT, BrokenFileError, load
-from benchmarks.papers_read import (
+from benchmarks.papers.files import ROOT, BrokenFileError, load
+from benchmarks.papers.history import date_of_head
+from benchmarks.papers.read import (
     NOT_MEASURED,
     Measurement,
     age,
@@ -26,7 +26,7 @@ from benchmarks.papers_read import (
     state,
     walk,
 )
-from benchmarks.papers_row import PAPERS, Row
+from benchmarks.papers.row import PAPERS, Row
 
 AGAIN = "take it out of the file, and make paper measures it again"
 OTHERS = ("codes.json", "unchanged.json", "pictures.json")  # files that no row names

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import kfo, nkn, paper_cells
+from benchmarks import kfo, nkn
 from benchmarks.machine import is_kept
-from benchmarks.papers_files import load
-from benchmarks.papers_read import last_change_of
-from benchmarks.papers_row import Row
+from benchmarks.papers import cells
+from benchmarks.papers.files import load
+from benchmarks.papers.read import last_change_of
+from benchmarks.papers.row import Row
 
-MODULES = {"papers": "benchmarks.paper_cells", "nkn": "benchmarks.nkn", "kfo": "benchmarks.kfo"}
+MODULES = {"papers": "benchmarks.papers.cells", "nkn": "benchmarks.nkn", "kfo": "benchmarks.kfo"}
 LARGE = ("kin8nm", "power_plant", "naval")
 # seconds that one is expected to take where none of its kind was measured
 FITS = {"kin8nm": 280.0, "power_plant": 280.0, "naval": 280.0}
@@ -38,7 +39,7 @@ class Task:
 def all_names(file: str) -> list[str]:
     """Return the cells that a file of results could have."""
     if file == "papers":
-        return list(paper_cells.all_cells(Path()))
+        return list(cells.all_cells(Path()))
     if file == "kfo":
         return list(kfo.jobs_of(kfo_settings(Path(), ",".join(kfo.PARTS)), {}))
     tables, methods = (*nkn.TABLES, *nkn.LARGE), ("nkn", "se", "sm4")

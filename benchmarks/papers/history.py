@@ -2,7 +2,7 @@
 
 By git, but for what changes nothing: comments, docstrings, imports, and code that a commit moves from one file to
 another as it is. Everything else counts, also a new name: what is not surely the same is a change, unless a cell that
-was measured before and after it found the same (papers_unchanged.py). A change on a branch counts from when it was
+was measured before and after it found the same (unchanged.py). A change on a branch counts from when it was
 merged: what was measured in between may have been measured without it. Where git has not all commits nothing is old:
 the first one that it has brings the whole package, and says nothing of when that changed.
 """
@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 NOT_KNOWN = "git has not the whole history here: the age of measurements is not known"
 DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 

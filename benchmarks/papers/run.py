@@ -1,4 +1,4 @@
-"""The papers, row by row: docs/papers.md from benchmarks/papers_rows.py and benchmarks/results, its check, its runs.
+"""The papers, row by row: docs/papers.md from rows.py and benchmarks/results, its check, its runs.
 
     python -m benchmarks.papers                        # what there is, and how old
     python -m benchmarks.papers --item nkn-table-1 --data FOLDER [--jobs 8] [--device cuda]
@@ -25,13 +25,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import papers_pictures
 from benchmarks.machine import now, read_past
-from benchmarks.papers_age import NOT_KNOWN, knows_age
-from benchmarks.papers_check import find_broken_files, find_lacks, row_problems
-from benchmarks.papers_code import keep_commits, name_codes, read_commits
-from benchmarks.papers_files import ROOT, BrokenFileError, load
-from benchmarks.papers_read import (
+from benchmarks.papers import pictures
+from benchmarks.papers.check import find_broken_files, find_lacks, row_problems
+from benchmarks.papers.code import keep_commits, name_codes, read_commits
+from benchmarks.papers.files import ROOT, BrokenFileError, load
+from benchmarks.papers.history import NOT_KNOWN, knows_age
+from benchmarks.papers.read import (
     NOT_MEASURED,
     age,
     average,
@@ -46,14 +46,14 @@ from benchmarks.papers_read import (
     read_codes,
     state,
 )
-from benchmarks.papers_row import DESCRIBED, PAPERS, Figure, Reading, Row
-from benchmarks.papers_rows import ROWS
+from benchmarks.papers.row import DESCRIBED, PAPERS, Figure, Reading, Row
+from benchmarks.papers.rows import ROWS
 
 PAGE = ROOT / "docs" / "papers.md"
 STOPPED = 130  # the exit code after Ctrl-C
 OLD = re.compile(r" \*\*[^*]*lder than the code\*\* \([^)]*\)\.| \((?:partly )?old\)")
 MEASURED_BY = {  # the modules that leave out what is as young as --older says, by the file that they write
-    "papers.json": "benchmarks.paper_cells",
+    "papers.json": "benchmarks.papers.cells",
     "nkn.json": "benchmarks.nkn",
     "kfo.json": "benchmarks.kfo",
     "discovery.json": "benchmarks.discovery",
@@ -278,7 +278,7 @@ def overview() -> str:
 
 def describe_left(row: Row, older: str = "", device: str = "cpu") -> str:
     """Say how much of a row is missing or old, and where its cells are known how long they take."""
-    from benchmarks.papers_tasks import MODULES, describe_tasks, find_tasks
+    from benchmarks.papers.tasks import MODULES, describe_tasks, find_tasks
 
     reason = f" or older than {older or 'the code'}" if older or knows_age() else ""
     if is_whole(row, older):
@@ -337,7 +337,7 @@ def run(row: Row, data: str, jobs: int, device: str, older: str = "") -> int:
     if not row.commands:
         print(f"{row.item} has no command: {row.library or 'it is in the library'}")
         return 0
-    from benchmarks.papers_data import check_data
+    from benchmarks.papers.data import check_data
 
     check_data(row, Path(data))
     print(f"{row.item}: {row.paper} {row.where}, {row.about}\nthe whole row from nothing: {row.time}", flush=True)
@@ -346,7 +346,7 @@ def run(row: Row, data: str, jobs: int, device: str, older: str = "") -> int:
     print(f"what is left of it: {describe_left(row, older, device)}", flush=True)
     if is_whole(row, older):
         return 0
-    code, drawn = 0, papers_pictures.begin(row.picture, newest_date(row)) if row.picture else 0
+    code, drawn = 0, pictures.begin(row.picture, newest_date(row)) if row.picture else 0
     try:
         for command in row.commands:
             given = shlex.split(command.format(data=shlex.quote(data), jobs=jobs, device=device))
@@ -355,7 +355,7 @@ def run(row: Row, data: str, jobs: int, device: str, older: str = "") -> int:
             ended = run_command([sys.executable, *given[1:]])
             code = code or ended
         if row.picture and not code:  # a stop before this leaves the picture to be drawn
-            papers_pictures.end(row.picture, drawn)
+            pictures.end(row.picture, drawn)
     finally:
         with ignore_stops():  # the page stays what the files say
             print("writing docs/papers.md again: some seconds", flush=True)
@@ -396,7 +396,8 @@ def read_device(text: str) -> str:
 
 def read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the options that were given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m benchmarks.papers", description=__doc__, formatter_class=form)
     parser.add_argument("--item", default="", help="what to run; without it, a list")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder of benchmarks/README.md")
     parser.add_argument("--jobs", type=read_count, default=1)
@@ -443,7 +444,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("stopped: the same command goes on", flush=True)
         raise SystemExit(STOPPED) from None
-
-
-if __name__ == "__main__":
-    main()

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from benchmarks.machine import hash_code
-from benchmarks.papers_age import ROOT, git
-from benchmarks.papers_files import read_json
+from benchmarks.papers.files import read_json
+from benchmarks.papers.history import ROOT, git
 
 KEPT = ROOT / "benchmarks" / "results" / "codes.json"
 HASH = re.compile(r"[0-9a-f]{8}")

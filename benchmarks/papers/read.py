@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import papers_pictures
 from benchmarks.machine import CODE
-from benchmarks.papers_age import last_change
-from benchmarks.papers_files import load
-from benchmarks.papers_row import DESCRIBED, Reading, Row, Source
-from benchmarks.papers_unchanged import same_commits
+from benchmarks.papers import pictures
+from benchmarks.papers.files import load
+from benchmarks.papers.history import last_change
+from benchmarks.papers.row import DESCRIBED, Reading, Row, Source
+from benchmarks.papers.unchanged import same_commits
 
 NOT_MEASURED = "not measured"
 NOT_KEPT = "not kept"  # what stands in files of results for the state of the code of early measurements
@@ -176,7 +176,7 @@ def newest_date(row: Row) -> str:
 
 def lacks_picture(row: Row) -> bool:
     """Tell whether a row's picture is missing, or older than its numbers."""
-    return bool(row.picture) and not papers_pictures.is_drawn(row.picture, newest_date(row))
+    return bool(row.picture) and not pictures.is_drawn(row.picture, newest_date(row))
 
 
 def is_whole(row: Row, older: str = "") -> bool:
