@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import now, processor
-from benchmarks.papers.files import RESULTS, ROOT, read_json
+from benchmarks.papers.files import HERE, ROOT, read_json
 from benchmarks.papers.history import git
 
-KEPT = RESULTS / "unchanged.json"
 # one draw of a known kernel, which no option of the benchmark chooses
 RECOVERY = """
 import argparse, json, sys
@@ -41,7 +40,7 @@ Path(out).write_text(json.dumps({"results": {cell: discovery.jobs_of(settings)[c
 TIMES = {"seconds", "cpu", "cpu_seconds", "date", "machine", "code", "jobs", "cores"}
 
 
-def same_commits(file: str, pattern: str, kept: Path = KEPT, root: Path = ROOT) -> frozenset[str]:
+def same_commits(file: str, pattern: str, kept: Path = HERE.unchanged, root: Path = ROOT) -> frozenset[str]:
     """Return the commits that were shown to do nothing to cells of a kind: its pattern in a file of results.
 
     Which commit made a cell differ is not known, so that all between its two are vetoed. A run of the same cell with
@@ -148,14 +147,14 @@ def main() -> None:
         parser.error(f"--before {given.before} and --after {given.after}: one of them is no commit")
     cells = [(file, cell) for file, _, cell in (each.partition(":") for each in given.cells)]
     both = zip(*(measure(commit, cells, given.data.resolve()) for commit in commits), strict=True)
-    runs = list(read(KEPT))
+    runs = list(read(HERE.unchanged))
     for (file, cell), found in zip(cells, both, strict=True):
         print(file, cell, "the same" if found[0] == found[1] else f"differs: {json.dumps(found)[:600]}", flush=True)
         run = {"file": f"{file}.json", "cell": cell, "before": commits[0], "after": commits[1], "found": list(found)}
         same = {key: run[key] for key in ("file", "cell", "before", "after")}
         runs = [each for each in runs if any(each[key] != value for key, value in same.items())]
         runs.append(run | {"date": now(), "machine": processor()})
-    KEPT.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
+    HERE.unchanged.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
