@@ -177,13 +177,26 @@ def test_every_surface_of_algorithm_2_is_drawn(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"folds": 1}, {"folds": -1}, {"folds": 2.5}, {"repeats": 0}, {"costs": ()}, {"costs": (-1.0,)}, {"costs": 3}],
+    [
+        *({"folds": 1}, {"folds": -1}, {"folds": 2.5}, {"repeats": 0}, {"costs": ()}, {"costs": (-1.0,)}, {"costs": 3}),
+        *({"costs": np.array(costs)} for costs in ([], [1.0, -1.0], [np.nan], [[1.0, 2.0]], 3.0)),
+    ],
 )
 def test_folds_and_costs_that_mean_nothing_are_refused(changes: Any) -> None:
     policy = mercer.KernelFunctional.paper(classes=True).class_policy
     assert policy is not None
     with pytest.raises(InputError, match=f"{next(iter(changes))} of ClassPolicy must be"):
         replace(policy, **changes)
+
+
+@pytest.mark.parametrize("costs", [np.array([1.0, 10.0]), np.array([1, 10]), [1.0, 10.0], (1, 10)])
+def test_costs_are_any_sequence_of_numbers_and_kept_as_a_tuple(costs: Any) -> None:
+    """An array was refused, as if it had no numbers above zero."""
+    policy = ClassPolicy(costs=costs)
+    assert policy.costs == (1.0, 10.0)
+    assert policy == ClassPolicy(costs=(1.0, 10.0))
+    assert hash(policy) == hash(ClassPolicy(costs=(1.0, 10.0)))
+    mercer.KernelFunctional(class_policy=policy).check()
 
 
 @pytest.mark.parametrize(

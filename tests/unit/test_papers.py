@@ -1,74 +1,51 @@
-"""The page of the papers: numbers from files, rows that name what exists, and the runs of its items."""
+"""The page of the papers: numbers from files, rows that name what exists, and what other benchmarks measure for it."""
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import (
-    discovery,
-    kfo,
-    machine,
-    optimise,
-    paper_cells,
-    papers,
-    papers_age,
-    papers_code,
-    papers_read,
-    papers_unchanged,
-    textures,
-)
+from benchmarks import discovery, kfo, machine, optimise, textures
 from benchmarks.functional_kernels import FunctionalKernel
-from benchmarks.papers_row import Figure, Reading, Row, Source, cells
-from benchmarks.papers_rows import ROWS
+from benchmarks.papers import cells as paper_cells
+from benchmarks.papers import check, page
+from benchmarks.papers import read as papers_read
+from benchmarks.papers.files import HERE, Place
+from benchmarks.papers.row import Figure, Reading, Row, Source, cells
+from benchmarks.papers.rows import ROWS
+from benchmarks.papers.run import find_row
 from benchmarks.splits import pca_split
 
 from mercer.errors import InputError
 
 
 def test_the_page_is_what_the_files_say() -> None:
-    assert papers.problems() == []
+    assert check.problems() == []
 
 
 @pytest.mark.parametrize("code", [None, "not kept"])
-def test_measurements_without_the_state_of_the_code_are_counted(monkeypatch: pytest.MonkeyPatch, code: Any) -> None:
+def test_measurements_without_the_state_of_the_code_are_counted(tmp_path: Path, code: Any) -> None:
     kept = {"date": "2026-11-18 12:00 UTC", "machine": "a machine"}
     results = {"i1/0": kept | {"code": "abc"}, "i1/1": kept if code is None else kept | {"code": code}}
-    monkeypatch.setattr(papers_read, "load", lambda file: {"results": results})
+    (tmp_path / "papers.json").write_text(json.dumps({"results": results}))
     row = Row("an-item", "NKN", "here", "it", sources=(cells("i1/*"),))
-    assert papers.find_lacks(row) == ["code not kept of 1 of 2 measurements"]
-    assert papers.circumstances(row).endswith("code abc (of 1 of 2 measurements not kept).")
+    assert check.find_lacks(row, Place(tmp_path)) == ["code not kept of 1 of 2 measurements"]
+    assert page.circumstances(row, Place(tmp_path)).endswith("code abc (of 1 of 2 measurements not kept).")
 
 
-def test_the_state_of_the_code_is_read_from_the_lines_of_a_description(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_of_the_code_is_read_from_the_lines_of_a_description(tmp_path: Path) -> None:
     lines = machine.lines(machine.describe())
-    monkeypatch.setattr(papers_read, "load", lambda file: [{"machine": lines}, {"machine": lines[:-1]}])
+    (tmp_path / "a.json").write_text(json.dumps([{"machine": lines}, {"machine": lines[:-1]}]))
     source = Source("a.json", "[machine=*]|machine", ("[machine=*]|machine",), "[machine=*]|machine")
-    assert papers.read_codes(source) == [machine.code()]
-    assert papers.count_without_code([source]) == 1
-
-
-def test_a_state_of_the_code_is_named_by_its_commit(tmp_path: Path) -> None:
-    package, kept = tmp_path / "src" / "mercer", tmp_path / "codes.json"
-    package.mkdir(parents=True)
-    commits = [commit(tmp_path, day, **{"src/mercer/kernel": text}) for day, text in enumerate((DOUBLE, HALF), start=1)]
-    codes = [machine.hash_code({Path("kernel.py"): text.encode()}) for text in (DOUBLE, HALF, "never = 1\n")]
-    papers_code.keep_commits([*codes, "recorded by commit 1a2b3c4d"], kept, tmp_path)
-    assert papers_code.read_commits(kept) == {codes[0]: commits[0][:8], codes[1]: commits[1][:8]}
-    papers_code.keep_commits(codes, kept, tmp_path / "nothing")  # without git, what is known stays
-    known = papers_code.read_commits(kept)
-    said = papers_code.name_codes([codes[1], codes[2], codes[0], codes[1], "recorded by commit 1a2b3c4d"], known)
-    assert said == (f"code of commit {commits[1][:8]}, {commits[0][:8]}, code {codes[2]}, recorded by commit 1a2b3c4d")
+    assert papers_read.read_codes(source, Place(tmp_path)) == [machine.code()]
+    assert papers_read.count_without_code([source], Place(tmp_path)) == 1
 
 
 def test_every_cell_that_a_row_runs_exists() -> None:
@@ -92,23 +69,23 @@ def test_every_cell_that_a_row_runs_exists() -> None:
 )
 def test_rows_with_something_missing_are_found(change: dict[str, Any], problem: str) -> None:
     row = next(row for row in ROWS if row.item == "nkn-table-3")
-    assert list(papers.row_problems(row)) == []
-    assert any(problem in each for each in papers.row_problems(replace(row, **change)))
+    assert list(check.row_problems(row)) == []
+    assert any(problem in each for each in check.row_problems(replace(row, **change)))
 
 
 def test_a_printed_zero_is_compared_by_the_authors_logs() -> None:
     row = next(row for row in ROWS if row.item == "nkn-table-1")
     figure = next(figure for figure in row.figures if figure.what == "naval, NKN, RMSE")
     assert figure.mercer is not None
-    ours = papers.average(figure.mercer)
+    ours = papers_read.average(figure.mercer)
     for logged, said in ((1.01 * ours, "1 of 1 (naval by the authors' logs)"), (0.99 * ours, "0 of 1")):
         one = replace(row, figures=(replace(figure, logged=logged),))
-        assert papers.compare(one, ", NKN, RMSE", "lower").endswith(f": {said}")
+        assert page.compare(one, ", NKN, RMSE", "lower").endswith(f": {said}")
     one = replace(row, figures=(replace(figure, logged=None),))
-    assert papers.compare(one, ", NKN, RMSE", "lower").endswith(": 0 of 1; naval: 0.000 as printed")
+    assert page.compare(one, ", NKN, RMSE", "lower").endswith(": 0 of 1; naval: 0.000 as printed")
     more = replace(one, figures=(*one.figures, replace(figure, mercer=None), replace(figure, mercer=None)))
     said = ": 0 of 1 measured; naval: 0.000 as printed, 3 in all"
-    assert papers.compare(more, ", NKN, RMSE", "lower").endswith(said)
+    assert page.compare(more, ", NKN, RMSE", "lower").endswith(said)
 
 
 def test_numbers_are_read_from_dictionaries_and_lists() -> None:
@@ -119,150 +96,24 @@ def test_numbers_are_read_from_dictionaries_and_lists() -> None:
     assert papers_read.find(data, "b|x") == []
 
 
-def test_years_have_no_comma(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(papers_read, "load", lambda file: {"results": {"a/1": {"at": 1896.0}, "a/2": {"at": 1897.0}}})
+def test_years_have_no_comma(tmp_path: Path) -> None:
+    (tmp_path / "papers.json").write_text(json.dumps({"results": {"a/1": {"at": 1896.0}, "a/2": {"at": 1897.0}}}))
     year = Reading("papers.json", "results|a/*|at", "year", 1)
-    assert papers.read(year) == "1896.5 (2)"
-    assert papers.read(replace(year, statistic="mean")) == "1,896.5 (2)"
+    assert page.read(year, Place(tmp_path)) == "1896.5 (2)"
+    assert page.read(replace(year, statistic="mean"), Place(tmp_path)) == "1,896.5 (2)"
 
 
 def test_where_it_is_in_the_library_begins_a_sentence() -> None:
-    assert papers.write_row(papers.find_row("kfo-figure-3"))[0].endswith("regret bounds. Nothing to run.")
+    assert page.write_row(find_row("kfo-figure-3"))[0].endswith("regret bounds. Nothing to run.")
     row = Row("a", "NKN", "here", "it", library="`Kernel.text()`")
-    assert papers.write_row(row) == ["NKN, here: it. `Kernel.text()`."]
+    assert page.write_row(row) == ["NKN, here: it. `Kernel.text()`."]
 
 
 def test_a_number_that_differs_from_its_file_is_found(tmp_path: Path) -> None:
-    page, other = papers.PAGE.read_text(encoding="utf-8"), tmp_path / "papers.md"
-    other.write_text(page.replace("| airline, NKN | 201 | ", "| airline, NKN | 201 | 1"), encoding="utf-8")
-    assert any("differs from the files" in each for each in papers.problems(other))
-    assert any("is not there" in each for each in papers.problems(tmp_path / "nothing.md"))
-
-
-DOUBLE, HALF = "def double(x):\n    return 2 * x\n", "def half(x):\n    return x / 2\n"
-
-
-def commit(folder: Path, day: int, **files: str) -> str:
-    """Write some files, and return the commit, of that day of January."""
-    for name, text in files.items():
-        (folder / f"{name}.py").write_text(text)
-    when = f"2026-01-{day:02d}T12:00:00+0000"
-    who = {f"GIT_{role}_{what}": "a" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    dates = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when, **who}
-    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "x"]):
-        subprocess.run(["git", *command], cwd=folder, check=True, env={**os.environ, **dates})
-    papers_age.git.cache_clear()
-    return papers_age.git(folder, "rev-parse", "HEAD").strip()
-
-
-def test_comments_and_moves_make_no_measurement_old(tmp_path: Path) -> None:
-    """Each commit is a day later than the last; only what changes what a file does counts."""
-
-    def day_after(day: int, **files: str) -> str:
-        commit(tmp_path, day, **files)
-        return papers_age.last_change.__wrapped__(("first.py",), tmp_path)[:10]
-
-    assert day_after(1, first=DOUBLE, second=HALF) == "2026-01-01"
-    assert day_after(2, first=HALF, second="") == "2026-01-02"  # double is gone
-    assert day_after(3, first=f'"""What it is."""\nimport os\n\n{HALF}    # a comment\n') == "2026-01-02"
-    assert day_after(4, second=DOUBLE, third="x = 1\n") == "2026-01-02"  # another file
-    # moved here: as old as it was there, and what else that commit touched is no part of it
-    assert day_after(5, first=f"{HALF}\n\n{DOUBLE}", second="", third="x = 2\n") == "2026-01-04"
-    assert day_after(6, first=HALF.replace("2", "3") + DOUBLE) == "2026-01-06"
-    assert papers_age.last_change(("first.py",), tmp_path / "..") == ""  # no repository
-
-
-def test_without_the_whole_history_nothing_is_old(tmp_path: Path) -> None:
-    """The commit at which a shallow clone is cut brings every file, and was taken for a change of all."""
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    (whole / "src" / "mercer").mkdir(parents=True)
-    for day, text in enumerate((DOUBLE, HALF), start=1):
-        commit(whole, day, **{"src/mercer/kernel": text})
-    subprocess.run(["git", "clone", "-q", "--depth", "1", whole.as_uri(), str(cut)], check=True, capture_output=True)
-    papers_age.git.cache_clear()
-    part = ("src/mercer/kernel.py",)
-    assert papers_age.last_change(part, whole) == "2026-01-02 12:00"
-    assert papers_age.last_change(part, cut) == ""
-    (tmp_path / "archive").mkdir()
-    assert [papers_age.knows_age(each) for each in (whole, cut, tmp_path / "archive")] == [True, False, False]
-
-
-def test_a_change_before_and_after_which_a_cell_is_the_same_makes_cells_of_its_kind_no_older(tmp_path: Path) -> None:
-    commits = [commit(tmp_path, day, first=text) for day, text in enumerate((DOUBLE, HALF, DOUBLE + HALF), start=1)]
-    found = {"rmse": 0.1 + 0.2, "fits": [{"loo": 1.0}]}
-    run = {"file": "nkn.json", "cell": "random/yacht/1/nkn", "before": commits[0], "after": commits[2]}
-
-    def day_of(after: dict[str, Any], file: str = "nkn.json", pattern: str = "random/*/nkn") -> str:
-        kept = tmp_path / "unchanged.json"
-        kept.write_text(json.dumps({"runs": [{**run, "found": [found, after]}]}))
-        papers_unchanged.read.cache_clear()
-        same = papers_unchanged.same_commits(file, pattern, kept, tmp_path)
-        return papers_age.last_change.__wrapped__(("first.py",), tmp_path, same)[:10]
-
-    assert day_of(found) == "2026-01-01"
-    assert day_of({**found, "rmse": 0.3}) == "2026-01-03"  # another last digit
-    assert day_of(found, file="kfo.json") == "2026-01-03"
-    assert day_of(found, pattern="random/*/se") == "2026-01-03"
-    # what a merge brings was known on its branch
-    git = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True)
-    git(["git", "checkout", "-q", "-b", "other", commits[0]])
-    commit(tmp_path, 4, second=HALF)
-    git(["git", "-c", "user.name=a", "-c", "user.email=a", "merge", "-q", "--no-edit", commits[2]])
-    papers_age.git.cache_clear()
-    assert day_of(found) == "2026-01-01"
-    assert day_of({**found, "rmse": 0.3}) > "2026-01-03"
-    papers_unchanged.read.cache_clear()
-
-
-def test_a_cell_that_differs_vetoes_the_commits_that_another_of_its_kind_clears(tmp_path: Path) -> None:
-    """One equal cell cleared a range of commits for all of its kind, whatever the others said."""
-    commits = [commit(tmp_path, day, first=text) for day, text in enumerate((DOUBLE, HALF, DOUBLE + HALF), start=1)]
-
-    def entry(cell: str, before: int, after: int, *found: float, file: str = "nkn.json") -> dict[str, Any]:
-        return {"file": file, "cell": cell, "before": commits[before], "after": commits[after], "found": list(found)}
-
-    def same(*runs: dict[str, Any]) -> frozenset[str]:
-        kept = tmp_path / "unchanged.json"
-        kept.write_text(json.dumps({"runs": runs}))
-        papers_unchanged.read.cache_clear()
-        return papers_unchanged.same_commits("nkn.json", "random/*/nkn", kept, tmp_path)
-
-    yacht, wine = "random/yacht/1/nkn", "random/wine/1/nkn"
-    assert same(entry(yacht, 0, 2, 1.0, 1.0)) == set(commits[1:])
-    assert same(entry(yacht, 0, 2, 1.0, 1.0), entry(wine, 0, 2, 1.0, 2.0)) == set()
-    assert same(entry(wine, 1, 2, 1.0, 2.0), entry(yacht, 0, 2, 1.0, 1.0)) == {commits[1]}
-    for other in (entry("random/wine/1/se", 0, 2, 1.0, 2.0), entry(wine, 0, 2, 1.0, 2.0, file="kfo.json")):
-        assert same(entry(yacht, 0, 2, 1.0, 1.0), other) == set(commits[1:])  # another kind, another file
-    replaced = (entry(wine, 0, 2, 1.0, 2.0), entry(wine, 0, 2, 1.0, 1.0))
-    assert same(entry(yacht, 0, 2, 1.0, 1.0), *replaced) == set(commits[1:])
-    papers_unchanged.read.cache_clear()
-
-
-def test_times_are_left_out_of_what_is_compared() -> None:
-    found = {"rmse": 1.0, "seconds": 3.0, "kfo": {"cpu_seconds": 2.0, "nll": 5.0}, "folds": [{"date": "x", "a": 1}]}
-    assert papers_unchanged.without_times(found) == {"rmse": 1.0, "kfo": {"nll": 5.0}, "folds": [{"a": 1}]}
-
-
-def test_the_commands_that_measure_a_cell_choose_it(tmp_path: Path) -> None:
-    data, out = tmp_path / "data", tmp_path / "out.json"
-    command_of = partial(papers_unchanged.command_of, data=data, out=out)
-    assert command_of("kfo", "linear/line")[:6] == ["-m", "benchmarks.kfo", "--part", "linear", "--only", "line"]
-    assert "--splits=1" in command_of("nkn", "random/yacht/1/se")
-    chosen = ["01", "--jobs", "1", "--data", str(data), "--out", str(out)]
-    assert command_of("discovery", "extrapolation/01-airline")[-7:] == chosen
-    assert command_of("recovery", "recovery/SE(0)/10/0")[-2:] == ["recovery/SE(0)/10/0", str(out)]
-    assert "--data" not in command_of("optimise", "michalewicz/mercer/0")
-
-
-def test_a_run_of_an_optimiser_is_compared_by_all_that_it_tried(tmp_path: Path) -> None:
-    def keep(*points: float) -> Any:
-        record = {"points": [[each] for each in points], "values": [2.0, 1.0]}
-        (tmp_path / "michalewicz--mercer--0.json").write_text(json.dumps(record))
-        return papers_unchanged.read_cell(tmp_path, "michalewicz/mercer/0")
-
-    first = keep(0.1, 0.3)
-    assert (first["best"], first["evaluations"]) == (1.0, 2)
-    assert keep(0.1, 0.3) == first != keep(0.1, 0.1 + 0.2)
+    text, other = HERE.page.read_text(encoding="utf-8"), tmp_path / "papers.md"
+    other.write_text(text.replace("| airline, NKN | 201 | ", "| airline, NKN | 201 | 1"), encoding="utf-8")
+    assert any("differs from the files" in each for each in check.problems(Place(page=other)))
+    assert any("is not there" in each for each in check.problems(Place(page=tmp_path / "nothing.md")))
 
 
 def test_a_fresh_run_of_one_part_of_functionals_keeps_the_others(

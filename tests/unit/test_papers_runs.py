@@ -9,43 +9,38 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import (
-    machine,
-    paper_cells,
-    papers,
-    papers_age,
-    papers_check,
-    papers_data,
-    papers_files,
-    papers_pictures,
-    papers_read,
-    papers_tasks,
-    scale,
-    surfaces,
-    textures,
-)
-from benchmarks.papers_row import Figure, Row, cell, cells
-from benchmarks.papers_rows import ROWS
+from benchmarks import machine, scale, surfaces, textures
+from benchmarks.papers import cells as paper_cells
+from benchmarks.papers import check, page, run, tasks
+from benchmarks.papers import data as data_files
+from benchmarks.papers import read as papers_read
+from benchmarks.papers.files import RESULTS, ROOT, Place
+from benchmarks.papers.history import NOT_KNOWN
+from benchmarks.papers.row import Figure, Row, cell, cells
+from benchmarks.papers.rows import ROWS
 
 
-@pytest.fixture(autouse=True)
-def _no_run_keeps_anything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(papers_pictures, "KEPT", tmp_path / "kept" / "pictures.json")
-    (tmp_path / "kept").mkdir()
-    monkeypatch.setattr(papers, "keep_commits", list)
-    monkeypatch.setattr(papers, "PAGE", tmp_path / "kept" / "papers.md")
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Place:
+    """Return a place with all results, where a run may keep what it wants."""
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    for file in RESULTS.iterdir():
+        if file.name != "pictures.json":
+            (folder / file.name).symlink_to(file)  # a file that is written takes the place of the link
+    monkeypatch.setattr(page, "keep_commits", lambda codes, kept: None)
+    return Place(folder, tmp_path / "papers.md")
 
 
 def test_an_item_that_does_not_exist_lists_those_that_do() -> None:
     with pytest.raises(SystemExit, match=r"(?s)no item 'nkn-table-9'.*nkn-table-1 .*cs-scale"):
-        papers.main(["--item", "nkn-table-9"])
+        run.main(["--item", "nkn-table-9"])
 
 
 def test_a_run_says_how_long_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,13 +58,13 @@ def test_a_run_says_how_long_and_goes_on(tmp_path: Path, capsys: pytest.CaptureF
         "sm/yacht", "i1/1", "i1/0"
     ]  # fmt: skip
     with pytest.raises(SystemExit) as ended:
-        papers.main(["--item", "kfo-figure-3"])
+        run.main(["--item", "kfo-figure-3"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == "kfo-figure-3 has no command: nothing to run\n"
 
 
 def test_a_stopped_command_ends_with_all_that_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert papers.run_command([sys.executable, "-c", "raise SystemExit(3)"]) == 3
+    assert run.run_command([sys.executable, "-c", "raise SystemExit(3)"]) == 3
     begun: list[subprocess.Popen[bytes]] = []
 
     class Stopped(subprocess.Popen[bytes]):
@@ -79,9 +74,9 @@ def test_a_stopped_command_ends_with_all_that_it_began(monkeypatch: pytest.Monke
                 raise KeyboardInterrupt
             return super().wait(timeout)
 
-    monkeypatch.setattr(papers.subprocess, "Popen", Stopped)
+    monkeypatch.setattr(run.subprocess, "Popen", Stopped)
     with pytest.raises(KeyboardInterrupt):
-        papers.run_command([sys.executable, "-c", "import time; time.sleep(60)"])
+        run.run_command([sys.executable, "-c", "import time; time.sleep(60)"])
     assert begun[0].returncode == -signal.SIGTERM
 
 
@@ -90,30 +85,26 @@ def stop(*_: Any) -> Any:
     signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize("place", ["is_whole", "describe_left", "run_command"])
+@pytest.mark.parametrize("step", ["is_whole", "describe_left", "run_command"])
 def test_a_stop_anywhere_says_that_the_same_command_goes_on(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: Place, step: str
 ) -> None:
-    page = tmp_path / "papers.md"
-    monkeypatch.setattr(papers, "PAGE", page)
-    monkeypatch.setattr(papers, "write_page", lambda: stop() or "the page")  # the second Ctrl-C
-    monkeypatch.setattr(papers, place, stop)
+    monkeypatch.setattr(page, "write_page", lambda place: stop() or "the page")  # the second Ctrl-C
+    monkeypatch.setattr(run, step, stop)
     with pytest.raises(SystemExit) as ended:
-        papers.main(["--item", "nkn-figure-7", "--older", machine.now().removesuffix(" UTC")])
-    assert ended.value.code == papers.STOPPED
+        run.main(["--item", "nkn-figure-7", "--older", machine.now().removesuffix(" UTC")], place)
+    assert ended.value.code == run.STOPPED
     assert capsys.readouterr().out.splitlines()[-1] == "stopped: the same command goes on"
-    assert page.exists() == (place == "run_command")  # what was measured until then is on the page
-    assert list(tmp_path.glob("papers.*")) == [page] * page.exists()
+    assert place.page.exists() == (step == "run_command")  # what was measured until then is on the page
+    assert list(tmp_path.glob("papers.*")) == [place.page] * place.page.exists()
 
 
-def test_a_page_whose_writing_is_stopped_stays_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    page = tmp_path / "papers.md"
-    page.write_text("as it was", encoding="utf-8")
-    monkeypatch.setattr(papers, "PAGE", page)
-    monkeypatch.setattr(papers, "write_page", stop)
+def test_a_page_whose_writing_is_stopped_stays_as_it_was(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+    place.page.write_text("as it was", encoding="utf-8")
+    monkeypatch.setattr(page, "write_page", stop)
     with pytest.raises(SystemExit, match="130"):
-        papers.main(["--write"])
-    assert page.read_text(encoding="utf-8") == "as it was"
+        run.main(["--write"], place)
+    assert place.page.read_text(encoding="utf-8") == "as it was"
 
 
 @pytest.mark.parametrize("text", ["banana", "2026-13-45", "2026-1-5", "20260105", "2026-01-05 25:00", "9999", "2026"])
@@ -121,7 +112,7 @@ def test_what_is_no_date_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["", "--cells", "figure-6", "--older", text])
-    for command in (paper_cells.main, partial(papers.main, ["--item", "kfo-figure-3", "--older", text])):
+    for command in (paper_cells.main, partial(run.main, ["--item", "kfo-figure-3", "--older", text])):
         with pytest.raises(SystemExit, match="2"):
             command()
         assert f"'{text}' is no date: give YYYY-MM-DD" in capsys.readouterr().err
@@ -135,9 +126,9 @@ def test_dates_and_none_are_read() -> None:
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
 def test_what_is_no_number_of_processes_is_refused(capsys: pytest.CaptureFixture[str], text: str) -> None:
     with pytest.raises(SystemExit, match="2"):
-        papers.main(["--item", "kfo-figure-3", f"--jobs={text}"])
+        run.main(["--item", "kfo-figure-3", f"--jobs={text}"])
     assert f"'{text}' is no number of processes: give 1 or more" in capsys.readouterr().err
-    assert papers.read_count("16") == 16
+    assert run.read_count("16") == 16
 
 
 def fill(folder: Path, *names: str) -> None:
@@ -156,47 +147,47 @@ def test_a_folder_without_the_files_of_a_row_is_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, item: str
 ) -> None:
     """Its folders were enough: a trace came of the first file, or nothing was measured and the exit code was 0."""
-    monkeypatch.setattr(papers, "run_command", lambda command: pytest.fail(f"it runs {command}"))
-    row, data = papers.find_row(item), tmp_path / "data"
-    needed = papers_data.files_of_row(row)
+    monkeypatch.setattr(run, "run_command", lambda command: pytest.fail(f"it runs {command}"))
+    row, data = run.find_row(item), tmp_path / "data"
+    needed = data_files.files_of_row(row)
     with pytest.raises(SystemExit, match=rf"{item} reads {len(needed)} files of .*{data}, but there is no such folder"):
-        papers.run(row, str(data), 1, "cpu")
+        run.run(row, str(data), 1, "cpu")
     for folder in ("timeseries", "regression", "classification", "change", "textures"):
         (data / folder).mkdir(parents=True)
     with pytest.raises(SystemExit, match=rf"which lacks {', '.join(needed)} \(missing, or empty\)\. Give DATA=FOLDER"):
-        papers.run(row, str(data), 1, "cpu")
+        run.run(row, str(data), 1, "cpu")
     fill(data, *needed)
-    papers_data.check_data(row, data)
+    data_files.check_data(row, data)
     (data / needed[-1]).write_text("")
     with pytest.raises(SystemExit, match=f"which lacks {needed[-1]} "):
-        papers_data.check_data(row, data)
+        data_files.check_data(row, data)
 
 
 def test_rows_that_make_their_data_need_no_folder(tmp_path: Path) -> None:
     asked = [row for row in ROWS if any("{data}" in command for command in row.commands)]
-    needless = [row.item for row in asked if not set(papers_data.files_of_row(row)) - {papers_data.PUBLISHED}]
+    needless = [row.item for row in asked if not set(data_files.files_of_row(row)) - {data_files.PUBLISHED}]
     assert needless == ["cks-table-1", "nkn-figure-1", "nkn-recovery", "kfo-table-4", "kfo-figure-6"]
 
 
 def test_what_a_cell_reads_is_known(tmp_path: Path) -> None:
     """One cell of each kind, without data: the file that it misses is one that its row asks for."""
     kinds = {name.split("/")[0]: (name, call) for name, call in reversed(paper_cells.all_cells(tmp_path).items())}
-    made = {kind for kind, (name, _) in kinds.items() if not papers_data.files_of_cell(name)}
+    made = {kind for kind, (name, _) in kinds.items() if not data_files.files_of_cell(name)}
     assert {"kernels", "features", "figure-6", "example-1", "i1", "i3", "waves"} == made
     for name, call in (kinds[kind] for kind in kinds if kind not in made):
-        assert missed(call, tmp_path) in papers_data.files_of_cell(name)
+        assert missed(call, tmp_path) in data_files.files_of_cell(name)
 
 
 def test_what_other_benchmarks_read_is_known(tmp_path: Path) -> None:
-    for part, needed in papers_data.SURFACES.items():
+    for part, needed in data_files.SURFACES.items():
         for name in needed[: 1 if part == "synthetic" else None]:  # whose second file is read after a fit
             assert missed(partial(surfaces.PARTS[part], tmp_path), tmp_path) == name
             fill(tmp_path, name)
     for row in ("skc-brackets", "skc-search"):
-        (command,) = papers.find_row(row).commands
-        for name in papers_data.files_of(shlex.split(command)):
+        (command,) = run.find_row(row).commands
+        for name in data_files.files_of(shlex.split(command)):
             assert name in scale.FILES.values()
-    for name in papers_data.files_of(["python", "-m", "benchmarks.textures"]):
+    for name in data_files.files_of(["python", "-m", "benchmarks.textures"]):
         assert missed(partial(textures.read_picture, tmp_path, Path(name).stem), tmp_path) == name
 
 
@@ -208,17 +199,17 @@ def missed(call: Any, folder: Path) -> str:
 
 
 def test_the_readme_names_every_file_that_a_row_reads() -> None:
-    told = (papers.ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8").split("## The data folder")[1]
+    told = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8").split("## The data folder")[1]
     for row in ROWS:
-        for name in papers_data.files_of_row(row):
+        for name in data_files.files_of_row(row):
             assert f"`{Path(name).name}`" in told, f"{row.item} reads {name}"
 
 
 def test_a_run_ends_with_what_came_of_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: Place
 ) -> None:
-    monkeypatch.setattr(papers, "keep_page", lambda: None)
-    row = papers.find_row("nkn-figure-7")
+    monkeypatch.setattr(run, "keep_page", lambda place: None)
+    row = run.find_row("nkn-figure-7")
     for code, said in (
         (1, "failed with exit code 1, see above; mend that, and the same command goes on with what is left"),
         (
@@ -226,28 +217,28 @@ def test_a_run_ends_with_what_came_of_it(
             "measured, and left is 5 of its measurements, missing or older than 2999-01-01: about 1 minute of one core",
         ),
     ):
-        monkeypatch.setattr(papers, "run_command", lambda command, code=code: code)
-        assert papers.run(row, str(tmp_path), 1, "cpu", older="2999-01-01") == code
+        monkeypatch.setattr(run, "run_command", lambda command, code=code: code)
+        assert run.run(row, str(tmp_path), 1, "cpu", "2999-01-01", place) == code
         assert capsys.readouterr().out.splitlines()[-1].startswith(f"nkn-figure-7: {said}")
 
 
 def test_a_row_says_what_it_lacks_and_measures_what_is_older() -> None:
     row = next(row for row in ROWS if row.item == "nkn-figure-7")
     said = "5 of its measurements, missing or older than 9999: about 1 minute of one core, likely less"
-    assert papers.describe_left(row, "9999") == said
-    assert papers.again(row, "benchmarks.paper_cells", "2027") == ["--older", "2027"]
-    assert papers.again(row, "benchmarks.paper_figures", "2027") == []  # it draws, and keeps no measurement
-    changes = papers.find_row("cs-known")  # whose measurements are not counted one by one
-    assert papers.describe_left(changes, "9999") == "measured, 1 of 1 measurements older than 9999"
-    known = papers.find_row("cks-table-1")
-    assert papers.again(known, "benchmarks.discovery", "2027") == ["--older", "2027"]
+    assert run.describe_left(row, "9999") == said
+    assert run.again(row, "benchmarks.papers.cells", "2027") == ["--older", "2027"]
+    assert run.again(row, "benchmarks.papers.figures", "2027") == []  # it draws, and keeps no measurement
+    changes = run.find_row("cs-known")  # whose measurements are not counted one by one
+    assert run.describe_left(changes, "9999") == "measured, 1 of 1 measurements older than 9999"
+    known = run.find_row("cks-table-1")
+    assert run.again(known, "benchmarks.discovery", "2027") == ["--older", "2027"]
 
 
 def test_each_kind_of_measurement_is_made_again_for_a_date_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """That networks have changed makes no SVM, and no baseline written without Mercer, older."""
     changed = {"alpha-clip/*": "2026-03-01", "fkl-*": "2026-01-01"}
-    monkeypatch.setattr(papers, "last_change_of", lambda row, source: changed.get(source.cells, "2025"))
-    option, older = papers.again(papers.find_row("kfo-table-2"), "benchmarks.paper_cells", "")
+    monkeypatch.setattr(run, "last_change_of", lambda row, source, place: changed.get(source.cells, "2025"))
+    option, older = run.again(run.find_row("kfo-table-2"), "benchmarks.papers.cells", "")
     assert (option, older) == ("--older", "alpha-clip/*=2026-03-01,fkl-*=2026-01-01")
     assert machine.read_dates(older) == older
     measured = {"date": "2026-02-01 10:00 UTC"}
@@ -255,21 +246,21 @@ def test_each_kind_of_measurement_is_made_again_for_a_date_of_its_own(monkeypatc
     assert machine.is_kept(measured, older, "fkl-shared/yacht/0")
     assert machine.is_kept(measured, older, "sm/yacht")
     assert not machine.is_kept(measured, "2026-03", "sm/yacht")
-    surface = papers.again(papers.find_row("cs-known"), "benchmarks.surfaces", "")
+    surface = run.again(run.find_row("cs-known"), "benchmarks.surfaces", "")
     assert surface == ["--older", "2025"]  # parts, whose machine is described beside them
     with pytest.raises(argparse.ArgumentTypeError, match="is no date"):
         machine.read_dates("alpha-clip/*=2026-03-01,fkl-*=banana")
 
 
-def test_a_row_that_is_whole_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
-    monkeypatch.setattr(papers, "run_command", lambda command: pytest.fail(f"it runs {command}"))
-    assert papers.run(papers.find_row("nkn-figure-7"), str(tmp_path), 1, "cpu", older="2000") == 0
+def test_a_row_that_is_whole_is_not_run(monkeypatch: pytest.MonkeyPatch, capsys: Any, place: Place) -> None:
+    monkeypatch.setattr(run, "run_command", lambda command: pytest.fail(f"it runs {command}"))
+    assert run.run(run.find_row("nkn-figure-7"), "", 1, "cpu", "2000", place) == 0
     assert "nothing is missing or older than 2000" in capsys.readouterr().out
 
 
 def test_every_measurement_can_be_asked_for_again_by_its_date() -> None:
-    for module in sorted(set(papers.MEASURED_BY.values())):
-        source = (papers.ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+    for module in sorted(set(run.MEASURED_BY.values())):
+        source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
         assert '"--older"' in source, f"{module} measures nothing again"
 
 
@@ -280,7 +271,7 @@ def test_every_measurement_can_be_asked_for_again_by_its_date() -> None:
 def test_a_date_that_is_still_to_come_is_refused(capsys: pytest.CaptureFixture[str], text: str) -> None:
     """What was just measured was older than that again: such a run never came to an end."""
     with pytest.raises(SystemExit, match="2"):
-        papers.main(["--item", "nkn-figure-7", "--older", text])
+        run.main(["--item", "nkn-figure-7", "--older", text])
     said = capsys.readouterr().err
     assert f"'{text}' is still to come" in said
     today = machine.now().removesuffix(" UTC")
@@ -290,11 +281,11 @@ def test_a_date_that_is_still_to_come_is_refused(capsys: pytest.CaptureFixture[s
 
 
 def test_dates_of_examples_are_not_to_come() -> None:
-    pages = [papers.INTRODUCTION, *((papers.ROOT / name).read_text() for name in ("benchmarks/README.md", "Makefile"))]
-    for page in pages:
-        found = re.findall(r'OLDER="?(\d{4}-\d\d-\d\d)', page)
+    pages = [page.INTRODUCTION, *((ROOT / name).read_text() for name in ("benchmarks/README.md", "Makefile"))]
+    for text in pages:
+        found = re.findall(r'OLDER="?(\d{4}-\d\d-\d\d)', text)
         assert found
-        assert all(date <= papers_check.latest() for date in found)
+        assert all(date <= check.latest() for date in found)
 
 
 def test_a_device_that_is_not_there_is_refused(
@@ -305,30 +296,30 @@ def test_a_device_that_is_not_there_is_refused(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for device, said in (("tpu", "'tpu' is no device: give cpu or cuda"), ("cuda", "there is no GPU here")):
         with pytest.raises(SystemExit, match="2"):
-            papers.main(["--item", "kfo-figure-3", "--device", device])
+            run.main(["--item", "kfo-figure-3", "--device", device])
         assert said in capsys.readouterr().err
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert papers.read_device("cuda") == "cuda"
-    assert papers.read_device("cpu") == "cpu"
+    assert run.read_device("cuda") == "cuda"
+    assert run.read_device("cpu") == "cpu"
 
 
 def test_what_was_timed_on_a_gpu_is_not_said_in_minutes_of_a_core() -> None:
     """Table 1 of NKN was "about 722 minutes of one core", by the seconds of a GPU."""
-    table = papers.find_row("nkn-table-1")
-    tasks = list(papers_tasks.find_tasks(table, "9999"))
-    small = [task for task in tasks if task.device == "cpu"]
-    assert {"random/naval/1/nkn", "random/wine/1/sm4"} <= {task.name for task in tasks if task not in small}
-    said = papers.describe_left(table, "9999")
-    assert f"{len(small)} in {papers_tasks.minutes_of(small)} of one core" in said
+    table = run.find_row("nkn-table-1")
+    wanted = list(tasks.find_tasks(table, "9999"))
+    small = [task for task in wanted if task.device == "cpu"]
+    assert {"random/naval/1/nkn", "random/wine/1/sm4"} <= {task.name for task in wanted if task not in small}
+    said = run.describe_left(table, "9999")
+    assert f"{len(small)} in {tasks.minutes_of(small)} of one core" in said
     assert said.endswith("timed on a GPU only: hours to days without one (DEVICE=cuda)")
     assert "kin8nm, naval, power_plant" in said
-    assert papers.describe_left(table, "9999", "cuda").endswith(" of a GPU")
+    assert run.describe_left(table, "9999", "cuda").endswith(" of a GPU")
 
 
 def test_an_item_of_two_words_is_one_item() -> None:
     """It was "unrecognized arguments: kernels"."""
     command = ["make", "--no-print-directory", "-n", "-o", ".venv/.dev", "paper", "ITEM=cks kernels", "DEVICE=a b"]
-    made = subprocess.run(command, cwd=papers.ROOT, check=True, capture_output=True, text=True)
+    made = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     words = shlex.split(made.stdout.replace("\\\n", " "))
     assert words[words.index("--item") + 1] == "cks kernels"
     assert words[words.index("--device") + 1] == "a b"
@@ -339,30 +330,26 @@ def test_an_item_of_two_words_is_one_item() -> None:
 
 def test_a_run_and_its_tasks_read_the_same_files() -> None:
     """The program is no second copy of a module, whose files would stay what they were before the run."""
-    code = "import sys, benchmarks.papers_tasks; sys.exit('benchmarks.papers' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=papers.ROOT, check=False).returncode == 0
-    assert papers.load is papers_read.load is papers_tasks.load
+    code = "import sys, benchmarks.papers.tasks; sys.exit('benchmarks.papers.run' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+    assert run.load is papers_read.load is tasks.load
 
 
 @pytest.fixture
-def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A folder of results of its own, with five old measurements and a picture."""
-    folder = tmp_path / "results"
-    folder.mkdir()
-    for module in (papers_files, papers_pictures):
-        monkeypatch.setattr(module, "RESULTS", folder)
-    monkeypatch.setattr(papers, "write_page", lambda: "the page\n")
-    papers.load.cache_clear()
-    keep_cells(folder, "2026-01-01 00:00 UTC")
-    (folder / "a.png").write_text("old")
-    yield folder
-    papers.load.cache_clear()
+def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Place:
+    """A place of its own, with five old measurements and a picture."""
+    place = Place(tmp_path / "results", tmp_path / "papers.md")
+    place.results.mkdir()
+    monkeypatch.setattr(page, "write_page", lambda place: "the page\n")
+    keep_cells(place, "2026-01-01 00:00 UTC")
+    (place.results / "a.png").write_text("old")
+    return place
 
 
-def keep_cells(folder: Path, date: str) -> None:
+def keep_cells(place: Place, date: str) -> None:
     circumstances = {"date": date, "machine": "a machine", "code": "abc"}
     cells_ = {f"i1/{seed}": {"rmse": 1.0, "cpu": 2.0, **circumstances} for seed in range(5)}
-    (folder / "papers.json").write_text(json.dumps({"results": cells_}))
+    (place.results / "papers.json").write_text(json.dumps({"results": cells_}))
 
 
 DRAWN = Row(
@@ -372,69 +359,69 @@ DRAWN = Row(
     "it",
     (Figure("RMSE", "", cell("i1/*", "rmse")),),
     (cells("i1/*"),),
-    ("python -m benchmarks.paper_cells --cells 'i1/*'", "python -m benchmarks.paper_figures"),
+    ("python -m benchmarks.papers.cells --cells 'i1/*'", "python -m benchmarks.papers.figures"),
     "seconds",
     picture="a.png",
 )
 
 
 def test_a_stop_before_the_picture_leaves_the_picture(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], results: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own: Place
 ) -> None:
     """It was lost: the numbers were new, and nothing was missing."""
     older, begun = "2026-01-02", list[str]()
 
     def carry_out(command: list[str], draw: bool) -> int:
         begun.append(command[2])
-        if command[2] == "benchmarks.paper_cells":
-            keep_cells(results, machine.now())
+        if command[2] == "benchmarks.papers.cells":
+            keep_cells(own, machine.now())
         elif draw:
-            (results / "a.png").write_text("new")
+            (own.results / "a.png").write_text("new")
         else:
             raise KeyboardInterrupt
         return 0
 
-    assert not papers.is_whole(DRAWN, older)
-    monkeypatch.setattr(papers, "run_command", partial(carry_out, draw=False))
+    assert not run.is_whole(DRAWN, older, own)
+    monkeypatch.setattr(run, "run_command", partial(carry_out, draw=False))
     with pytest.raises(KeyboardInterrupt):
-        papers.run(DRAWN, "", 1, "cpu", older)
-    assert not papers.is_whole(DRAWN, older)
-    assert papers.describe_left(DRAWN, older) == "the picture a.png, missing or older than the numbers"
-    assert papers_check.find_lacks(DRAWN) == ["a.png older than the numbers"]
-    monkeypatch.setattr(papers, "run_command", partial(carry_out, draw=True))
-    assert papers.run(DRAWN, "", 1, "cpu", older) == 0
-    assert papers.is_whole(DRAWN, older)
+        run.run(DRAWN, "", 1, "cpu", older, own)
+    assert not run.is_whole(DRAWN, older, own)
+    assert run.describe_left(DRAWN, older, place=own) == "the picture a.png, missing or older than the numbers"
+    assert check.find_lacks(DRAWN, own) == ["a.png older than the numbers"]
+    monkeypatch.setattr(run, "run_command", partial(carry_out, draw=True))
+    assert run.run(DRAWN, "", 1, "cpu", older, own) == 0
+    assert run.is_whole(DRAWN, older, own)
     assert capsys.readouterr().out.splitlines()[-1] == "a-row: measured; see docs/papers.md#a-row"
-    papers.run(DRAWN, "", 1, "cpu", older)
+    run.run(DRAWN, "", 1, "cpu", older, own)
     assert len(begun) == 4  # the last run had nothing to do
-    (results / "a.png").unlink()
-    assert not papers.is_whole(DRAWN, older)
+    (own.results / "a.png").unlink()
+    assert not run.is_whole(DRAWN, older, own)
 
 
 def test_a_picture_that_no_command_draws_is_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], results: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own: Place
 ) -> None:
-    monkeypatch.setattr(papers, "run_command", lambda command: keep_cells(results, machine.now()) or 0)
-    assert papers.run(DRAWN, "", 1, "cpu", "2026-01-02") == 0
+    monkeypatch.setattr(run, "run_command", lambda command: keep_cells(own, machine.now()) or 0)
+    assert run.run(DRAWN, "", 1, "cpu", "2026-01-02", own) == 0
     said = capsys.readouterr().out.splitlines()[-1]
     assert said.startswith("a-row: measured, and left is the picture a.png, missing or older than the numbers (where")
 
 
 def test_after_a_run_nothing_is_left(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], results: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own: Place
 ) -> None:
-    monkeypatch.setattr(papers, "run_command", lambda command: keep_cells(results, machine.now()) or 0)
-    assert papers.run(replace(DRAWN, picture=""), "", 1, "cpu", "2026-01-02") == 0
+    monkeypatch.setattr(run, "run_command", lambda command: keep_cells(own, machine.now()) or 0)
+    assert run.run(replace(DRAWN, picture=""), "", 1, "cpu", "2026-01-02", own) == 0
     said = capsys.readouterr().out.splitlines()
     assert "5 of its measurements, missing or older than 2026-01-02: about 1 minute of one core" in said[2]
     assert said[-1] == "a-row: measured; see docs/papers.md#a-row"
 
 
 def test_a_run_says_that_the_age_is_not_known(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], results: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own: Place
 ) -> None:
-    monkeypatch.setattr(papers, "knows_age", lambda: False)
-    assert papers.run(DRAWN, "", 1, "cpu") == 0
+    monkeypatch.setattr(run, "knows_age", lambda: False)
+    assert run.run(DRAWN, "", 1, "cpu", place=own) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[2] == papers_age.NOT_KNOWN
+    assert said[2] == NOT_KNOWN
     assert said[3].startswith("what is left of it: nothing is missing; OLDER=DATE")

@@ -58,9 +58,11 @@ class ClassPolicy:
             count = getattr(self, name)
             if not isinstance(count, Integral) or isinstance(count, bool) or count < least:
                 raise InputError(f"{name} of ClassPolicy must be a whole number of at least {least}, not {count!r}")
-        costs = self.costs if isinstance(self.costs, Sequence) else ()
+        given = self.costs.tolist() if hasattr(self.costs, "tolist") else self.costs  # an array's own, as plain numbers
+        costs: tuple[float, ...] = tuple(given) if isinstance(given, Sequence) else ()
         if not costs or not all(isinstance(cost, Real) and 0.0 < cost < math.inf for cost in costs):
             raise InputError(f"costs of ClassPolicy must be numbers above zero, such as {COSTS}, not {self.costs!r}")
+        object.__setattr__(self, "costs", costs)
 
 
 @dataclass(frozen=True)

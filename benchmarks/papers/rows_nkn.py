@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import papers_published as published
-from benchmarks.papers_row import (
+from benchmarks.papers import published
+from benchmarks.papers.row import (
     BARE,
     CELLS,
     FITS,
@@ -382,7 +382,7 @@ NKN = (
             Figure("standard deviation there over that at the rows", "larger", cell("i1/*", "std_ratio", "median", 1)),
         ),
         (cells("i1/*"),),
-        (f"{BARE} 'i1/*'", "python -m benchmarks.paper_figures"),
+        (f"{BARE} 'i1/*'", "python -m benchmarks.papers.figures"),
         "2 minutes on one core",
         NETWORKS,
         "The paper names no lengthscales, period or noise: 4, 3 and a thousandth.",
@@ -415,7 +415,7 @@ NKN = (
             ),
         ),
         (cells("i3/*"),),
-        (f"{BARE} 'i3/*'", "python -m benchmarks.paper_figures"),
+        (f"{BARE} 'i3/*'", "python -m benchmarks.papers.figures"),
         "2 minutes on one core",
         NETWORKS,
         "The paper names no lengthscales, period or noise, and says neither how a unit's pattern is computed nor how "

@@ -1,8 +1,8 @@
 """Experiments of the papers that no other benchmark has: each cell is one fit or one check.
 
-    python -m benchmarks.paper_cells --data FOLDER --cells 'i1/*' 'bbb/yacht/*' [--jobs 16] [--minutes 4] [--fresh]
-    python -m benchmarks.paper_cells --data FOLDER --cells 'sm/*' --device cuda --out FILE
-    python -m benchmarks.paper_cells --merge FILE          # what was measured elsewhere, into papers.json
+    python -m benchmarks.papers.cells --data FOLDER --cells 'i1/*' 'bbb/yacht/*' [--jobs 16] [--minutes 4] [--fresh]
+    python -m benchmarks.papers.cells --data FOLDER --cells 'sm/*' --device cuda --out FILE
+    python -m benchmarks.papers.cells --merge FILE          # what was measured elsewhere, into papers.json
 
 Cells run in the order of the patterns, and each is kept as it ends. What was measured is not measured again unless it
 is older than `--older`, or with `--fresh`, so a run can be stopped and continued. Nothing is chosen by looking at test
@@ -30,16 +30,16 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.model_selection import train_test_split
 
 import mercer
-from benchmarks import paper_figures as figures
 from benchmarks.discovery import scores
 from benchmarks.kfo import CLASSES, TABLES, TIMED, WAVES, class_rows, filled, numbers_of, wave
 from benchmarks.machine import NEVER, circumstances, is_kept, read_dates
 from benchmarks.nkn_start import LOGGED, authors_mixture, authors_primitives, first_loss
-from benchmarks.papers_published import KREIN_TABLES
+from benchmarks.papers import figures
+from benchmarks.papers.published import KREIN_TABLES
 from benchmarks.splits import nkn_rows, pca_split
 from mercer.learners.margin import PAPER_COSTS, cross_validate, make_folds, split_gram
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 KEPT = RESULTS / "papers.json"
 SEED = 0
 SEEDS = range(5)

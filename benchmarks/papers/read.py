@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import papers_pictures
 from benchmarks.machine import CODE
-from benchmarks.papers_age import last_change
-from benchmarks.papers_files import load
-from benchmarks.papers_row import DESCRIBED, Reading, Row, Source
-from benchmarks.papers_unchanged import same_commits
+from benchmarks.papers import pictures
+from benchmarks.papers.files import HERE, Place, load
+from benchmarks.papers.history import last_change
+from benchmarks.papers.row import DESCRIBED, Reading, Row, Source
+from benchmarks.papers.unchanged import same_commits
 
 NOT_MEASURED = "not measured"
 NOT_KEPT = "not kept"  # what stands in files of results for the state of the code of early measurements
@@ -62,15 +62,15 @@ def _step(data: Any, key: str) -> Iterator[tuple[str, Any]]:
             yield from ((name, value) for name, value in data.items() if fnmatch.fnmatchcase(name, key))
 
 
-def numbers_at(reading: Reading) -> np.ndarray[Any, Any]:
+def numbers_at(reading: Reading, place: Place = HERE) -> np.ndarray[Any, Any]:
     """Return the numbers that a figure is made of."""
-    found = [value for value in find(load(reading.file), reading.path) if isinstance(value, int | float)]
+    found = [value for value in find(load(reading.file, place), reading.path) if isinstance(value, int | float)]
     return np.array(found, dtype=float) * (100.0 if reading.statistic.startswith("percent") else 1.0)
 
 
-def average(reading: Reading) -> float:
+def average(reading: Reading, place: Place = HERE) -> float:
     """Return their mean, or median."""
-    numbers = numbers_at(reading)
+    numbers = numbers_at(reading, place)
     return float(np.median(numbers) if reading.statistic == "median" else numbers.mean())
 
 
@@ -100,14 +100,14 @@ def depth_of(source: Source) -> int:
     return len(keys)
 
 
-def measurements(source: Source) -> list[Measurement]:
+def measurements(source: Source, place: Place = HERE) -> list[Measurement]:
     """Return all measurements of a source."""
     depth = depth_of(source)
 
     def read_text(found: Any, path: str, line: str) -> str:
         return short_text(find(found, "|".join(path.split("|")[depth:])), line) if path else ""
 
-    entries = walk(load(source.file), "|".join(source.date.split("|")[:depth]))
+    entries = walk(load(source.file, place), "|".join(source.date.split("|")[:depth]))
     return [
         Measurement(
             source.file,
@@ -137,64 +137,67 @@ def read_date_of(values: list[Any]) -> str:
     return ""
 
 
-def dates(source: Source) -> list[str]:
+def dates(source: Source, place: Place = HERE) -> list[str]:
     """Return the dates of a source, the earliest first."""
-    return sorted(each.date for each in measurements(source) if each.date)
+    return sorted(each.date for each in measurements(source, place) if each.date)
 
 
-def count_without_code(sources: Sequence[Source]) -> int:
+def count_without_code(sources: Sequence[Source], place: Place = HERE) -> int:
     """Return of how many measurements the state of the code was not kept."""
-    return sum(each.code in ("", NOT_KEPT) for source in sources for each in measurements(source))
+    return sum(each.code in ("", NOT_KEPT) for source in sources for each in measurements(source, place))
 
 
-def read_codes(source: Source) -> list[str]:
+def read_codes(source: Source, place: Place = HERE) -> list[str]:
     """Return the state of the code of all measurements of a source that have it."""
-    return [each.code for each in measurements(source) if each.code not in ("", NOT_KEPT)]
+    return [each.code for each in measurements(source, place) if each.code not in ("", NOT_KEPT)]
 
 
 # ----------------------------------------------------------------------------------------------- what is there, and old
 
 
-def last_change_of(row: Row, source: Source) -> str:
+def last_change_of(row: Row, source: Source, place: Place = HERE) -> str:
     """Return when what a source measures last changed."""
     parts = source.parts or row.parts
-    return last_change(parts, same=same_commits(source.file, source.alike or source.cells)) if parts else ""
+    same = same_commits(source.file, source.alike or source.cells, place.unchanged) if parts else frozenset[str]()
+    return last_change(parts, same=same) if parts else ""
 
 
-def count_old(row: Row, older: str = "") -> tuple[int, int]:
+def count_old(row: Row, older: str = "", place: Place = HERE) -> tuple[int, int]:
     """Return how many of a row's measurements are older than a date, or than what they measure, and of how many."""
     found = [
-        (each.date, older or last_change_of(row, source)) for source in row.sources for each in measurements(source)
+        (each.date, older or last_change_of(row, source, place))
+        for source in row.sources
+        for each in measurements(source, place)
     ]
     return sum(date < changed for date, changed in found), len(found)
 
 
-def newest_date(row: Row) -> str:
+def newest_date(row: Row, place: Place = HERE) -> str:
     """Return when the last of a row's measurements was made; "" where there is none."""
-    return max((date for source in row.sources for date in dates(source)), default="")
+    return max((date for source in row.sources for date in dates(source, place)), default="")
 
 
-def lacks_picture(row: Row) -> bool:
+def lacks_picture(row: Row, place: Place = HERE) -> bool:
     """Tell whether a row's picture is missing, or older than its numbers."""
-    return bool(row.picture) and not papers_pictures.is_drawn(row.picture, newest_date(row))
+    return bool(row.picture) and not pictures.is_drawn(row.picture, newest_date(row, place), place)
 
 
-def is_whole(row: Row, older: str = "") -> bool:
+def is_whole(row: Row, older: str = "", place: Place = HERE) -> bool:
     """Tell whether nothing of a row is missing or old."""
-    return state(row) == "measured" and not count_old(row, older)[0] and not lacks_picture(row)
+    return state(row, place) == "measured" and not count_old(row, older, place)[0] and not lacks_picture(row, place)
 
 
-def age(row: Row) -> str:
+def age(row: Row, place: Place = HERE) -> str:
     """Return "old" or "partly old"; "" where nothing is older than the code."""
-    old, count = count_old(row)
+    old, count = count_old(row, place=place)
     return "" if not old else "old" if old == count else "partly old"
 
 
-def state(row: Row) -> str:
+def state(row: Row, place: Place = HERE) -> str:
     """Return whether a row is measured, in part or not at all; rows with nothing to measure are in the library."""
     if not row.figures:
         return "in the library"
-    counts = [(len(numbers_at(f.mercer)), f.mercer.of) if f.mercer else (0, 1) for f in row.figures]
+    counts = [(len(numbers_at(f.mercer, place)), f.mercer.of) if f.mercer else (0, 1) for f in row.figures]
     if not any(count for count, _ in counts):
         return NOT_MEASURED
     whole = sum(count >= of for count, of in counts)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import papers_published as published
-from benchmarks.papers_published import KREIN_TABLES
-from benchmarks.papers_row import (
+from benchmarks.papers import published
+from benchmarks.papers.published import KREIN_TABLES
+from benchmarks.papers.row import (
     BARE,
     CELLS,
     CLASSES,

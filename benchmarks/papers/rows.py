@@ -5,12 +5,10 @@ Those of searches and change surfaces are here, those of networks and functional
 
 from __future__ import annotations
 
-from benchmarks import papers_published as published
 from benchmarks.known_kernels import KERNELS as TRUTHS
 from benchmarks.known_kernels import OF_THE_PAPER
-from benchmarks.papers_kfo import KFO
-from benchmarks.papers_nkn import NKN
-from benchmarks.papers_row import (
+from benchmarks.papers import published
+from benchmarks.papers.row import (
     BARE,
     CELLS,
     GRAMMAR,
@@ -24,6 +22,8 @@ from benchmarks.papers_row import (
     cells,
     described,
 )
+from benchmarks.papers.rows_kfo import KFO
+from benchmarks.papers.rows_nkn import NKN
 
 # ---------------------------------------------------------------------------------------------------- CKS and AS
 

@@ -10,12 +10,13 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks import kfo, nkn, paper_cells, scale, textures
-from benchmarks.papers_row import Row
+from benchmarks import kfo, nkn, scale, textures
+from benchmarks.papers import cells
+from benchmarks.papers.row import Row
 
 SPLITS = "regression/splits_nkn.json"
 PUBLISHED = "../reference.json"  # beside the folder: published numbers, for the report at the end of benchmarks.nkn
-CELLS = {  # what kinds of cells of benchmarks.paper_cells read, * being the second part of their names
+CELLS = {  # what kinds of cells of benchmarks.papers.cells read, * being the second part of their names
     "bbb": ("regression/*.csv", SPLITS),
     "sm": ("regression/*.csv", SPLITS),
     "nkn-printed*": ("regression/*.csv", SPLITS),
@@ -60,9 +61,9 @@ def files_of(command: list[str]) -> list[str]:
     """Return the files that a command reads."""
     module, part, only = command[2].removeprefix("benchmarks."), option(command, "--part"), option(command, "--only")
     names = only.split(",") if only else []
-    if module == "paper_cells":
+    if module == "papers.cells":
         patterns = [each for each in command[command.index("--cells") + 1 :] if not each.startswith("--")]
-        chosen = paper_cells.choose(paper_cells.all_cells(Path()), patterns)
+        chosen = cells.choose(cells.all_cells(Path()), patterns)
         return [file for name in chosen for file in files_of_cell(name)]
     if module == "nkn":
         return [*files_of_networks(part, names), PUBLISHED]
@@ -78,7 +79,7 @@ def files_of(command: list[str]) -> list[str]:
 
 
 def files_of_cell(name: str) -> list[str]:
-    """Return the files that a cell of benchmarks.paper_cells reads; most kinds make their data."""
+    """Return the files that a cell of benchmarks.papers.cells reads; most kinds make their data."""
     kind, _, rest = name.partition("/")
     found = [files for pattern, files in CELLS.items() if fnmatch.fnmatchcase(kind, pattern)]
     return [file.replace("*", rest.split("/")[0]) for files in found[:1] for file in files]
@@ -106,7 +107,7 @@ def files_of_functionals(part: str, only: list[str]) -> list[str]:
 
 def series_of(only: list[str]) -> list[str]:
     """Return the files of series, of all or of some by their numbers."""
-    return paths("timeseries", [name for name in paper_cells.SERIES if not only or name[:2] in only])
+    return paths("timeseries", [name for name in cells.SERIES if not only or name[:2] in only])
 
 
 def paths(folder: str, names: Iterable[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """Changes of the code that do nothing to what a row measures: one of its cells, before and after, digit by digit.
 
-    python -m benchmarks.papers_unchanged --data FOLDER --before COMMIT --after COMMIT --cells nkn:random/yacht/1/nkn
+    python -m benchmarks.papers.unchanged --data FOLDER --before COMMIT --after COMMIT --cells nkn:random/yacht/1/nkn
 
-A measurement is old once a part that it runs has changed (papers_age.py), also where the change only made it quicker
+A measurement is old once a part that it runs has changed (history.py), also where the change only made it quicker
 or tidier. This runs cells of the same kind with the code of both commits, on one machine, and keeps what they found in
 benchmarks/results/unchanged.json. Where all numbers but times are the same, to the last digit, no commit in between
 makes a source of that kind old. Where one differs, the entry stays and has the last word: no other cell of that kind
@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import now, processor
-from benchmarks.papers_age import ROOT, git
-from benchmarks.papers_files import read_json
+from benchmarks.papers.files import HERE, ROOT, read_json
+from benchmarks.papers.history import git
 
-KEPT = ROOT / "benchmarks" / "results" / "unchanged.json"
 # one draw of a known kernel, which no option of the benchmark chooses
 RECOVERY = """
 import argparse, json, sys
@@ -41,7 +40,7 @@ Path(out).write_text(json.dumps({"results": {cell: discovery.jobs_of(settings)[c
 TIMES = {"seconds", "cpu", "cpu_seconds", "date", "machine", "code", "jobs", "cores"}
 
 
-def same_commits(file: str, pattern: str, kept: Path = KEPT, root: Path = ROOT) -> frozenset[str]:
+def same_commits(file: str, pattern: str, kept: Path = HERE.unchanged, root: Path = ROOT) -> frozenset[str]:
     """Return the commits that were shown to do nothing to cells of a kind: its pattern in a file of results.
 
     Which commit made a cell differ is not known, so that all between its two are vetoed. A run of the same cell with
@@ -71,21 +70,22 @@ def without_times(found: Any) -> Any:
     return [without_times(each) for each in found] if isinstance(found, list) else found
 
 
-def command_of(file: str, cell: str, data: Path, out: Path) -> list[str]:
-    """Return what Python is given to measure a cell into a file, as every state of the benchmarks takes it."""
+def command_of(file: str, cell: str, data: Path, out: Path, tree: Path = ROOT) -> list[str]:
+    """Return what Python is given to measure a cell into a file, as the benchmarks in a folder take it."""
     if file == "recovery":
         return ["-c", RECOVERY, cell, str(out)]
     if file == "optimise":
         function, method, run = cell.split("/")
         which = ["--functions", function, "--methods", method, "--runs", f"{run}-{run}"]
         return ["-m", "benchmarks.optimise", *which, "--out", str(out)]
-    return ["-m", *options_of(file, cell), "--data", str(data), "--out", str(out)]
+    return ["-m", *options_of(file, cell, tree), "--data", str(data), "--out", str(out)]
 
 
-def options_of(file: str, cell: str) -> list[str]:
+def options_of(file: str, cell: str, tree: Path) -> list[str]:
     """Return the benchmark that measures a cell, and the options that choose it."""
     if file == "papers":
-        return ["benchmarks.paper_cells", "--cells", cell]
+        moved = (tree / "benchmarks" / "papers" / "cells.py").exists()  # it was benchmarks/paper_cells.py
+        return ["benchmarks.papers.cells" if moved else "benchmarks.paper_cells", "--cells", cell]
     part, name, *rest = cell.split("/")
     splits = [f"--splits={rest[0]}"] if rest and rest[0].isdigit() else []
     only = name[:2] if name[:2].isdigit() else name  # series are asked for by their numbers
@@ -107,7 +107,7 @@ def measure(commit: str, cells: list[tuple[str, str]], data: Path) -> list[Any]:
             for file, cell in cells:
                 (tree / "benchmarks" / "results" / f"{file}.json").unlink(missing_ok=True)  # nothing is measured yet
                 out = Path(folder) / (file if file == "optimise" else f"{file}.json")
-                command = [sys.executable, "-W", "ignore", *command_of(file, cell, data, out)]
+                command = [sys.executable, "-W", "ignore", *command_of(file, cell, data, out, tree)]
                 ended = subprocess.run(command, cwd=tree, check=False, env=environment, stdout=subprocess.DEVNULL)
                 if ended.returncode:
                     raise SystemExit(f"{file}:{cell} could not be measured with the code of {commit[:8]}, see above")
@@ -147,14 +147,14 @@ def main() -> None:
         parser.error(f"--before {given.before} and --after {given.after}: one of them is no commit")
     cells = [(file, cell) for file, _, cell in (each.partition(":") for each in given.cells)]
     both = zip(*(measure(commit, cells, given.data.resolve()) for commit in commits), strict=True)
-    runs = list(read(KEPT))
+    runs = list(read(HERE.unchanged))
     for (file, cell), found in zip(cells, both, strict=True):
         print(file, cell, "the same" if found[0] == found[1] else f"differs: {json.dumps(found)[:600]}", flush=True)
         run = {"file": f"{file}.json", "cell": cell, "before": commits[0], "after": commits[1], "found": list(found)}
         same = {key: run[key] for key in ("file", "cell", "before", "after")}
         runs = [each for each in runs if any(each[key] != value for key, value in same.items())]
         runs.append(run | {"date": now(), "machine": processor()})
-    KEPT.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
+    HERE.unchanged.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

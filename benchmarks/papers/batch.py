@@ -1,8 +1,8 @@
 """What docs/papers.md lacks or has of older code, measured on a machine with a GPU and many cores within some minutes.
 
-    python -m benchmarks.papers_batch --plan FILE              # what that is, most wanted first; needs git
-    python -m benchmarks.papers_batch --tasks FILE --data FOLDER --out FOLDER [--seconds 520] [--cpu 12] [--gpu 4]
-    python -m benchmarks.papers_batch --merge FOLDER           # what it brought, into benchmarks/results
+    python -m benchmarks.papers.batch --plan FILE              # what that is, most wanted first; needs git
+    python -m benchmarks.papers.batch --tasks FILE --data FOLDER --out FOLDER [--seconds 520] [--cpu 12] [--gpu 4]
+    python -m benchmarks.papers.batch --merge FOLDER           # what it brought, into benchmarks/results
 
 Processes that stay alive take one measurement after the other, the most wanted first, and none that is not expected to
 end in time; each is kept as it ends, in papers.json, nkn.json and kfo.json of the folder. At the end of the time all
@@ -22,12 +22,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from benchmarks import kfo, nkn, paper_cells
+from benchmarks import kfo, nkn
 from benchmarks.machine import describe
-from benchmarks.papers_age import NOT_KNOWN, knows_age
-from benchmarks.papers_files import RESULTS
-from benchmarks.papers_rows import ROWS
-from benchmarks.papers_tasks import MODULES, Task, find_tasks, kept_in, kfo_settings
+from benchmarks.papers import cells
+from benchmarks.papers.files import RESULTS
+from benchmarks.papers.history import NOT_KNOWN, knows_age
+from benchmarks.papers.rows import ROWS
+from benchmarks.papers.tasks import MODULES, Task, find_tasks, kept_in, kfo_settings
 
 TIMED = ("seconds", "shares", "speed")  # kinds of cells whose time is what counts
 
@@ -46,8 +47,8 @@ def choose_tasks(only: str) -> list[Task]:
 def measure(task: Task, folder: Path) -> dict[str, Any]:
     """Carry out one measurement."""
     if task.file == "papers":
-        call = paper_cells.all_cells(folder, task.device)[task.name]
-        return paper_cells.measure(task.name, call, float("inf"))[1] or {"failed": "no time"}
+        call = cells.all_cells(folder, task.device)[task.name]
+        return cells.measure(task.name, call, float("inf"))[1] or {"failed": "no time"}
     part, table, *split = task.name.split("/")
     if task.file == "kfo":
         call = kfo.jobs_of(kfo_settings(folder, part, table, split[0] if split else "0"), {})[task.name]
@@ -75,9 +76,9 @@ def work(connection: Connection, folder: Path) -> None:
 def keep(out: Path, task: Task, found: dict[str, Any]) -> None:
     """Keep a measurement, or why there is none."""
     if "failed" in found:
-        paper_cells.keep(out / "failed.json", task.name, found)
+        cells.keep(out / "failed.json", task.name, found)
     elif task.file == "papers":
-        paper_cells.keep(out / "papers.json", task.name, found)
+        cells.keep(out / "papers.json", task.name, found)
     elif task.file == "kfo":
         kfo.keep(out / "kfo.json", task.name, found, describe())
     else:
@@ -136,7 +137,7 @@ def merge(folder: Path) -> None:
     """Add what was measured elsewhere to benchmarks/results."""
     if (folder / "papers.json").exists():
         for name, found in json.loads((folder / "papers.json").read_text())["results"].items():
-            paper_cells.keep(RESULTS / "papers.json", name, found)
+            cells.keep(RESULTS / "papers.json", name, found)
     brought = nkn.read(folder / "kfo.json")
     for name, found in brought["results"].items():
         kfo.keep(RESULTS / "kfo.json", name, found, brought["machines"][name.split("/")[0]])

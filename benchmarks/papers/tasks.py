@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import kfo, nkn, paper_cells
+from benchmarks import kfo, nkn
 from benchmarks.machine import is_kept
-from benchmarks.papers_files import load
-from benchmarks.papers_read import last_change_of
-from benchmarks.papers_row import Row
+from benchmarks.papers import cells
+from benchmarks.papers.files import HERE, Place, load
+from benchmarks.papers.read import last_change_of
+from benchmarks.papers.row import Row
 
-MODULES = {"papers": "benchmarks.paper_cells", "nkn": "benchmarks.nkn", "kfo": "benchmarks.kfo"}
+MODULES = {"papers": "benchmarks.papers.cells", "nkn": "benchmarks.nkn", "kfo": "benchmarks.kfo"}
 LARGE = ("kin8nm", "power_plant", "naval")
 # seconds that one is expected to take where none of its kind was measured
 FITS = {"kin8nm": 280.0, "power_plant": 280.0, "naval": 280.0}
@@ -35,33 +36,33 @@ class Task:
     seconds: float
 
 
-def all_names(file: str) -> list[str]:
+def all_names(file: str, place: Place = HERE) -> list[str]:
     """Return the cells that a file of results could have."""
     if file == "papers":
-        return list(paper_cells.all_cells(Path()))
+        return list(cells.all_cells(Path()))
     if file == "kfo":
         return list(kfo.jobs_of(kfo_settings(Path(), ",".join(kfo.PARTS)), {}))
     tables, methods = (*nkn.TABLES, *nkn.LARGE), ("nkn", "se", "sm4")
     found = [f"random/{table}/{split}/{method}" for split in range(1, 11) for table in tables for method in methods]
     found += [f"pca/{table}/{method}" for table in tables for method in methods[:2]]
-    kept = kept_in("nkn")  # the parts that are measured whole
+    kept = kept_in("nkn", place)  # the parts that are measured whole
     return found + [name for name in kept if name.split("/")[0] not in ("random", "pca")]
 
 
-def kept_in(file: str) -> dict[str, Any]:
+def kept_in(file: str, place: Place = HERE) -> dict[str, Any]:
     """Return the cells that a file of results has."""
-    return dict((load(f"{file}.json") or {}).get("results", {}))
+    return dict((load(f"{file}.json", place) or {}).get("results", {}))
 
 
-def find_tasks(row: Row, older: str = "") -> Iterator[Task]:
+def find_tasks(row: Row, older: str = "", place: Place = HERE) -> Iterator[Task]:
     """Yield what a row shows and has not, or has of older code, or from before a date."""
     for source in row.sources:
         file = source.file.removesuffix(".json")
         if file not in MODULES:
             continue
-        kept, limit = kept_in(file), older or last_change_of(row, source)
+        kept, limit = kept_in(file, place), older or last_change_of(row, source, place)
         shown = [f.mercer.path.split("|")[1] for f in row.figures if f.mercer and f.mercer.file == source.file]
-        for name in fnmatch.filter(all_names(file), source.cells):
+        for name in fnmatch.filter(all_names(file, place), source.cells):
             wanted = any(fnmatch.fnmatchcase(name, each) for each in shown)
             if wanted and not (name in kept and is_kept(kept[name], limit)):
                 yield make_task(file, name, kept)

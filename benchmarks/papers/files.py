@@ -1,15 +1,42 @@
-"""The files of benchmarks/results, each read once: one that is no JSON is named in a sentence."""
+"""Where results lie, and their files, each read once: one that is no JSON is named in a sentence."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where results lie, and the page that is written from them."""
+
+    results: Path = RESULTS
+    page: Path = ROOT / "docs" / "papers.md"
+
+    @property
+    def codes(self) -> Path:
+        """The commits of states of the code (history.py)."""
+        return self.results / "codes.json"
+
+    @property
+    def unchanged(self) -> Path:
+        """Cells with the code before and after a change (unchanged.py)."""
+        return self.results / "unchanged.json"
+
+    @property
+    def pictures(self) -> Path:
+        """When pictures were drawn (pictures.py)."""
+        return self.results / "pictures.json"
+
+
+HERE = Place()
 
 
 class BrokenFileError(Exception):
@@ -17,9 +44,9 @@ class BrokenFileError(Exception):
 
 
 @functools.cache
-def load(file: str) -> Any:
+def load(file: str, place: Place = HERE) -> Any:
     """Return a file of results; None where there is none."""
-    return read_json(RESULTS / file)
+    return read_json(place.results / file)
 
 
 def read_json(path: Path) -> Any:

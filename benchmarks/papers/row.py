@@ -114,12 +114,12 @@ CLASSES = (*FUNCTIONALS, "src/mercer/learners/kfo_classes.py", *MARGINS)
 SURFACES = ("src/mercer/learners/surface.py", "src/mercer/learners/regimes.py")
 KERNELS = ("src/mercer/kernels/leaf.py", "src/mercer/compute/fused_leaves.py")
 DESCRIBED = "machine"  # the key of a whole description of the machine
-BARE = "python -m benchmarks.paper_cells --jobs {jobs} --cells"  # cells that need no data
-CELLS = "python -m benchmarks.paper_cells --data {data} --jobs {jobs} --device {device} --cells"
+BARE = "python -m benchmarks.papers.cells --jobs {jobs} --cells"  # cells that need no data
+CELLS = "python -m benchmarks.papers.cells --data {data} --jobs {jobs} --device {device} --cells"
 
 
 def cells(pattern: str, *parts: str, file: str = "papers.json", alike: str = "") -> Source:
-    """Return the circumstances of cells of `benchmarks.paper_cells`, or of another file that has them in each cell."""
+    """Return the circumstances of cells of `benchmarks.papers.cells`, or of another file that has them in each cell."""
     path = f"results|{pattern}|"
     return Source(file, f"{path}date", (f"{path}machine",), f"{path}code", parts, alike)
 

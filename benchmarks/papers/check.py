@@ -1,4 +1,4 @@
-"""What is wrong with the rows of docs/papers.md, and what they lack.
+"""What is wrong with docs/papers.md and its rows, and what they lack.
 
 Wrong is what a number cannot be shown with: no date, one that is still to come, no machine, no state of the code, a
 number that is not finite, a file that is missing or broken. Old or not yet measured is no mistake.
@@ -9,13 +9,15 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import math
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 
 from benchmarks.machine import now, read_date
-from benchmarks.papers_age import date_of_head
-from benchmarks.papers_files import ROOT, BrokenFileError, load
-from benchmarks.papers_read import (
+from benchmarks.papers.files import HERE, ROOT, BrokenFileError, Place, load
+from benchmarks.papers.history import NOT_KNOWN, date_of_head, knows_age
+from benchmarks.papers.page import write_page
+from benchmarks.papers.read import (
     NOT_MEASURED,
     Measurement,
     age,
@@ -26,18 +28,20 @@ from benchmarks.papers_read import (
     state,
     walk,
 )
-from benchmarks.papers_row import PAPERS, Row
+from benchmarks.papers.row import PAPERS, Row
+from benchmarks.papers.rows import ROWS
 
 AGAIN = "take it out of the file, and make paper measures it again"
+OLD = re.compile(r" \*\*[^*]*lder than the code\*\* \([^)]*\)\.| \((?:partly )?old\)")
 OTHERS = ("codes.json", "unchanged.json", "pictures.json")  # files that no row names
 
 
-def find_broken_files(rows: Iterable[Row]) -> list[str]:
+def find_broken_files(rows: Iterable[Row], place: Place = HERE) -> list[str]:
     """Return which files are no JSON: of what else there is, nothing can be said then."""
     found = []
     for file in sorted({file for row in rows for file in files_of(row)} | set(OTHERS)):
         try:
-            load(file)
+            load(file, place)
         except BrokenFileError as error:
             found.append(str(error))
     return found
@@ -48,7 +52,7 @@ def files_of(row: Row) -> set[str]:
     return {f.mercer.file for f in row.figures if f.mercer} | {source.file for source in row.sources}
 
 
-def row_problems(row: Row) -> Iterator[str]:
+def row_problems(row: Row, place: Place = HERE) -> Iterator[str]:
     """Yield what is wrong with one row."""
     if row.paper not in PAPERS:
         yield f"there is no paper {row.paper}"
@@ -57,7 +61,7 @@ def row_problems(row: Row) -> Iterator[str]:
     if row.figures and not (row.commands and row.time and row.sources and row.parts):
         yield "figures, but no command, time, source or part of the package"
     for name in sorted(files_of(row)):
-        if load(name) is None:
+        if load(name, place) is None:
             yield f"benchmarks/results/{name} does not exist"
     for part in row.parts:
         if not (ROOT / part).exists():
@@ -66,19 +70,19 @@ def row_problems(row: Row) -> Iterator[str]:
         module = shlex.split(command)[2]
         if importlib.util.find_spec(module) is None:
             yield f"there is no {module}"
-    yield from number_problems(row)
+    yield from number_problems(row, place)
     for source in row.sources:
-        for each in measurements(source):
+        for each in measurements(source, place):
             yield from proof_problems(each)
 
 
-def number_problems(row: Row) -> Iterator[str]:
+def number_problems(row: Row, place: Place = HERE) -> Iterator[str]:
     """Yield which numbers are not finite, and which are of no source, so that nothing says when they were measured."""
     for reading in (figure.mercer for figure in row.figures if figure.mercer):
         sources = [source for source in row.sources if source.file == reading.file]
-        known = {each.labels for source in sources for each in measurements(source)}
+        known = {each.labels for source in sources for each in measurements(source, place)}
         depths = {depth_of(source) for source in sources}
-        for labels, number in walk(load(reading.file), reading.path):
+        for labels, number in walk(load(reading.file, place), reading.path):
             if not isinstance(number, int | float):
                 continue
             name = " ".join([reading.file, *(label for label in labels if label != "results")])
@@ -114,13 +118,54 @@ def latest() -> str:
     return max(now(), date_of_head())
 
 
-def find_lacks(row: Row) -> list[str]:
+def find_lacks(row: Row, place: Place = HERE) -> list[str]:
     """Return what a row lacks: measurements, or young ones, their state of the code, a picture of them."""
-    without = count_without_code(row.sources)
-    count = sum(len(measurements(source)) for source in row.sources)
+    measured = state(row, place) != NOT_MEASURED
+    without = count_without_code(row.sources, place)
+    count = sum(len(measurements(source, place)) for source in row.sources)
     return [
-        *([] if state(row) in ("measured", "in the library") else [state(row)]),
-        *([age(row)] if age(row) else []),
+        *([] if state(row, place) in ("measured", "in the library") else [state(row, place)]),
+        *([age(row, place)] if age(row, place) else []),
         *([f"code not kept of {without} of {count} measurements"] if without else []),
-        *([f"{row.picture} older than the numbers"] if state(row) != NOT_MEASURED and lacks_picture(row) else []),
+        *([f"{row.picture} older than the numbers"] if measured and lacks_picture(row, place) else []),
     ]
+
+
+def cut_to_difference(one: str, other: str, before: int = 20, length: int = 80) -> tuple[str, str]:
+    """Return two lines from shortly before the place where they differ."""
+    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    start = max(0, same - before)
+    return one[start : start + length], other[start : start + length]
+
+
+def problems(place: Place = HERE) -> list[str]:
+    """Return what is wrong with the rows and the page; that a result is old is said there and is no problem."""
+    found, page = find_broken_files(ROWS, place), place.page
+    if found:
+        return found
+    items = [row.item for row in ROWS]
+    found += [f"{item}: twice" for item in sorted({item for item in items if items.count(item) > 1})]
+    for row in ROWS:
+        found += [f"{row.item}: {problem}" for problem in row_problems(row, place)]
+    if not page.exists():
+        return [*found, f"{page.name} is not there: python -m benchmarks.papers --write"]
+    kept, made = (OLD.sub("", text).splitlines() for text in (page.read_text(encoding="utf-8"), write_page(place)))
+    differing = [(a, b) for a, b in zip(kept, made, strict=False) if a != b]
+    if differing or len(kept) != len(made):
+        first = cut_to_difference(*differing[0]) if differing else (f"{len(kept)} lines", f"{len(made)} lines")
+        found.append(
+            f"{page.name} differs from the files, at first {first[0]!r}, by them {first[1]!r}: "
+            "python -m benchmarks.papers --write"
+        )
+    return found
+
+
+def check(place: Place = HERE) -> int:
+    """Print what is wrong, and what is old or missing; return 1 where something is wrong."""
+    found = problems(place)
+    print("\n".join(found), end="\n" if found else "")
+    if not find_broken_files(ROWS, place):
+        print("\n".join(f"{row.item}: {', '.join(lacks)}" for row in ROWS if (lacks := find_lacks(row, place))))
+    if not knows_age():
+        print(NOT_KNOWN)
+    return 1 if found else 0

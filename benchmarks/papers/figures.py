@@ -274,4 +274,4 @@ def draw_lines(path: Path, seed: int = 0) -> None:
 
 
 if __name__ == "__main__":
-    draw_lines(Path(__file__).parent / "results" / "paper-figures.png")
+    draw_lines(Path(__file__).parents[1] / "results" / "paper-figures.png")

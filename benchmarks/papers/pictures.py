@@ -8,36 +8,34 @@ name has not been drawn since this is kept: it is taken to be of its row's newes
 from __future__ import annotations
 
 from benchmarks.machine import now
-from benchmarks.papers_files import RESULTS, read_json, write_json
-
-KEPT = RESULTS / "pictures.json"
+from benchmarks.papers.files import HERE, Place, read_json, write_json
 
 
-def is_drawn(picture: str, newest: str) -> bool:
+def is_drawn(picture: str, newest: str, place: Place = HERE) -> bool:
     """Tell whether a picture is there, and was drawn when its row's newest number was there."""
-    return (RESULTS / picture).exists() and read_dates().get(picture, newest) >= newest
+    return (place.results / picture).exists() and read_dates(place).get(picture, newest) >= newest
 
 
-def begin(picture: str, newest: str) -> int:
+def begin(picture: str, newest: str, place: Place = HERE) -> int:
     """Keep that what is measured from now on is not in a picture; return when its file was written, 0 for none."""
-    dates = read_dates()
+    dates = read_dates(place)
     if picture not in dates:
-        write_json(KEPT, dates | {picture: newest})
-    return written(picture)
+        write_json(place.pictures, dates | {picture: newest})
+    return written(picture, place)
 
 
-def end(picture: str, before: int) -> None:
+def end(picture: str, before: int, place: Place = HERE) -> None:
     """Keep that a picture was drawn, where its file was written since `begin`."""
-    if written(picture) != before:
-        write_json(KEPT, read_dates() | {picture: now()})
+    if written(picture, place) != before:
+        write_json(place.pictures, read_dates(place) | {picture: now()})
 
 
-def read_dates() -> dict[str, str]:
+def read_dates(place: Place = HERE) -> dict[str, str]:
     """Return when pictures were drawn."""
-    return dict(read_json(KEPT) or {})
+    return dict(read_json(place.pictures) or {})
 
 
-def written(picture: str) -> int:
+def written(picture: str, place: Place = HERE) -> int:
     """Return when a file was written, in nanoseconds; 0 for none."""
-    path = RESULTS / picture
+    path = place.results / picture
     return path.stat().st_mtime_ns if path.exists() else 0
