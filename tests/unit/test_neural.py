@@ -22,7 +22,7 @@ from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, Network, bind, layout, structure
 from mercer.learners.contract import Context
-from mercer.learners.nkn import NetworkTask, NeuralKernelNetwork, TrainingPolicy, plan_rungs
+from mercer.learners.nkn import NetworkTask, NeuralKernelNetwork, TrainingPolicy, begin_at_distances, plan_rungs
 
 SMALL = {"primitives": "SE + PER + LIN", "layers": "Linear4-Product2-Linear1", "restarts": 3, "max_iterations": 60}
 
@@ -150,6 +150,36 @@ def test_a_start_is_as_large_as_the_target_and_starts_differ():
 
 
 @pytest.mark.filterwarnings("error")
+def test_starts_at_the_distances_of_rows():
+    data = surface(40)
+    network = begin_at_distances(NeuralKernelNetwork().network([0, 1]), data.X)
+    for number, column in enumerate(data.X.T):
+        apart = np.median([abs(a - b) for a in column for b in column]) * 2**0.5
+        first, second, *broad = [leaf.value("lengthscale")[number] for symbol in ("SE", "RQ")
+                                 for leaf in network.leaves() if leaf.symbol == symbol]  # fmt: skip
+        assert_allclose([first, second, *broad], [apart / 6, apart * 2 / 3, apart / 3, apart / 3])
+    assert all(leaf.value("offset") is None for leaf in network.leaves() if leaf.symbol == "LIN")
+
+
+def test_where_most_rows_share_a_value_its_spread_stands_in():
+    X = np.column_stack([np.r_[np.zeros(30), np.ones(4)], np.arange(34.0)])
+    network = begin_at_distances(NeuralKernelNetwork(primitives="SE").network([0, 1]), X)
+    assert network.primitives[0].value("lengthscale")[0] == pytest.approx(X[:, 0].std() * 2**0.5 / 3)
+
+
+def test_lengthscales_that_are_given_and_those_of_one_column_stay():
+    primitives = ["SE(lengthscale=[2, 3])", "SE(0)", "PER(0)"]
+    network = NeuralKernelNetwork(primitives=primitives).network([0, 1])
+    assert begin_at_distances(network, surface().X) == network
+
+
+def test_distances_change_the_start_and_are_kept_among_the_settings():
+    given = {"primitives": "SE + LIN", "restarts": 1, "max_iterations": 3, "average": False}
+    near, drawn = (learned(surface(), lengthscales=way, **given) for way in ("distances", "range"))
+    assert near.fit.log_evidence != drawn.fit.log_evidence
+    assert NeuralKernelNetwork(lengthscales="distances").describe()["lengthscales"] == "distances"
+
+
 def test_starts_of_a_network_with_exp_are_not_lost_in_its_size():
     data = season()
     task = NetworkTask(NeuralKernelNetwork(activation="Exp").network([0]), Exact())
@@ -246,6 +276,7 @@ def test_the_way_of_the_paper():
         ({"max_iterations": 0}, "max_iterations must be"),
         ({"selection": "bic"}, "selection must be 'loo' or 'evidence', not 'bic'"),
         ({"optimiser": "sgd"}, "optimiser must be 'lbfgs' or 'adam', not 'sgd'"),
+        ({"lengthscales": "short"}, "lengthscales must be 'range' or 'distances', not 'short'"),
         ({"priors": "strong"}, "priors must be 'weak' or None, not 'strong'"),
         ({"learning_rate": 0}, "learning_rate must be a number between 0 and 1"),
         ({"layers": "Linear7-Product4-Linear1"}, "7 is not divisible by 4"),

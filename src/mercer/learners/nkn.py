@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +28,7 @@ from mercer.fitting.starts import noise_start
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression, Sum, build_base
+from mercer.kernels.expression import Base, Expression, Parameter, Sum, build_base
 from mercer.kernels.layers import Exponential, Linear, Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import Units, bind, to_scaled_units, values_of, with_values
@@ -66,6 +67,9 @@ class NeuralKernelNetwork(Learner):
     complex : carry real and imaginary parts (always so where a primitive is EXPI).
     variances : fit the primitives' own variances too; with primitives=None exactly the paper's networks, of 111 and
         4 d + 85 parameters.
+    lengthscales : where those of primitives on several columns begin. "range": drawn over the range of each column.
+        "distances": at parts of the typical distance of two rows there, as in the code of Sun et al., so that starts
+        differ in the weights alone; shorter where most rows share a value, and there often better beyond the data.
     restarts : starts, each drawn from the data; all are trained for a while, and the promising ones to the end.
     selection : the best start is that with the best "loo" (leave one out) or the best "evidence".
     optimiser : "lbfgs", or "adam" as in the paper: 20,000 steps, every start to its end.
@@ -83,6 +87,7 @@ class NeuralKernelNetwork(Learner):
     activation: str | None = None
     complex: bool = False
     variances: bool = False
+    lengthscales: Literal["range", "distances"] = "range"
     restarts: int = 8
     selection: Literal["loo", "evidence"] = "loo"
     optimiser: Literal["lbfgs", "adam"] = "lbfgs"
@@ -113,8 +118,9 @@ class NeuralKernelNetwork(Learner):
         fitted, unless they hold them: "RQ(alpha=fixed(1))".
 
         Different from the paper on purpose: RQ has the exponent -alpha (the paper prints 1 / alpha, which is no
-        kernel); columns and target are standardised; the start is middling for the data; of all steps of Adam the one
-        with the highest evidence counts, not the last; and the level of the target is fitted with the network. Of more
+        kernel); columns and target are standardised; the start, which it does not print, is middling for the data
+        (lengthscales="distances" is nearer to the authors' code); of all steps of Adam the one with the highest
+        evidence counts, not the last; and the level of the target is fitted with the network. Of more
         than 2,000 rows the paper trains on all with VFE, Mercer on a sample exactly and then on all with VFE.
         """
         settings = cls(variances=True, restarts=1, selection="evidence", optimiser="adam", priors=None, average=False)
@@ -205,7 +211,10 @@ class NeuralKernelNetwork(Learner):
 
     def check(self) -> None:
         """Refuse settings that make no sense."""
-        self.check_choices(selection=("loo", "evidence"), optimiser=tuple(STEPS), priors=("weak", None))
+        self.check_choices(
+            selection=("loo", "evidence"), optimiser=tuple(STEPS), priors=("weak", None),
+            lengthscales=("range", "distances"),
+        )  # fmt: skip
         self.check_flags("complex", "variances", "average")
         self.check_counts(restarts=1, max_iterations=1, optional=("max_iterations",))
         read_time_budget(self.time_budget)
@@ -301,6 +310,8 @@ class Training:
         clock = context.start_clock(settings.seconds_allowed, self.policy.kept_share)
         self.trials = Trials(context.report, clock, context.count_jobs(settings.n_jobs), counted="starts")
         network = settings.network(context.columns, self.data.X.shape[1], categories=context.categories)
+        if settings.lengthscales == "distances":
+            network = begin_at_distances(network, self.data.X)
         repeats = any(p.name == "period" for leaf in network.leaves() for p in leaf.specs)
         numbers = [c for c in context.columns if c not in context.categories]
         found = {c: periods(self.data.X[:, c], self.data.y, self.policy.peaks) for c in numbers if repeats}
@@ -454,8 +465,40 @@ def advance(
 # far too large or too small for the target, so the last layer is scaled; and what goes into an Exp, before which a size
 # of ten is already hopeless, is brought down first.
 
+NEAREST, FARTHEST = 1 / 6, 2 / 3  # lengthscales of the first and the last copy of a primitive, in typical distances
+DISTANCE_ROWS = 2000  # that distances are measured between
 SIZE_ROWS = 100  # to measure the size of a kernel on
 LARGEST_EXPONENT = 2.0  # of a start: exp of more varies by orders of magnitude between the rows
+
+
+def begin_at_distances(network: Network, X: Array) -> Network:
+    """Return the network with lengthscales for its primitives on several columns, where they have none.
+
+    In column d they are parts of the median of |x_d - x_d'| over pairs of rows times sqrt(D), D columns: distances
+    grow with their number. As in the code of Sun et al. the copies of SE go from 1/6 to 2/3 of it, those of a kernel
+    with a shape of its own (RQ) begin in the middle, at 1/3.
+    """
+    rows = X[np.linspace(0, len(X) - 1, min(DISTANCE_ROWS, len(X))).astype(int)]
+    copies = Counter((leaf.symbol, leaf.dims) for leaf in network.leaves())
+    seen = Counter[object]()
+
+    def begin(leaf: Base) -> Base:
+        number, columns = len(leaf.columns), rows[:, list(leaf.columns)]
+        each = [s for s, size in zip(leaf.specs, leaf.sizes, strict=True) if s.unit == "length" and size == number]
+        if number < 2 or not each or leaf.parameter(each[0].name).values is not None:
+            return leaf
+        kind = (leaf.symbol, leaf.dims)
+        place, last = seen[kind], copies[kind] - 1
+        seen[kind] += 1
+        apart = np.array([np.median(np.abs(column[:, None] - column)) for column in columns.T])
+        apart = np.where(apart > 0, apart, columns.std(axis=0))  # where most rows share a value
+        alike = last == 0 or any(s.name == "alpha" for s in leaf.specs)
+        part = NEAREST * (FARTHEST / NEAREST) ** (0.5 if alike else place / last)
+        return leaf.with_parameter(Parameter(each[0].name, tuple((part * number**0.5 * apart).tolist())))
+
+    begun = network.map_leaves(begin)
+    assert isinstance(begun, Network)
+    return begun
 
 
 def _scaled_point(problem: Problem, values: Array, noise: float) -> Array:
