@@ -22,6 +22,7 @@ CELLS = {  # what kinds of cells of benchmarks.papers.cells read, * being the se
     "sm4-begun": ("regression/*.csv", SPLITS),
     "nkn-printed*": ("regression/*.csv", SPLITS),
     "first-loss": ("regression/*.csv",),
+    "nkn-nested": ("regression/*.csv",),
     "*-begun*": ("regression/*.csv",),
     "alpha-*": ("regression/*.csv",),
     "fkl-*": ("regression/*.csv",),
