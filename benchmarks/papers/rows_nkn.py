@@ -66,7 +66,7 @@ def as_printed() -> tuple[Figure, ...]:
                 name = f"nkn-printed/{table}/*" if split == "random" else f"nkn-printed-pca/{table}"
                 what = f"{table}, {'random splits' if split == 'random' else 'PCA split'}, {word}"
                 found.append(Figure(what, paper[table][key]["GP-NKN"], cell(name, value, "mean ± se")))
-                if split == "pca":
+                if split == "pca" and table in published.PCA_LOGS:
                     logged = f"{paper[table][key]['GP-NKN']} ({published.PCA_LOGS[table][key]} in the authors' logs)"
                     begun = cell(f"nkn-begun-pca/{table}", value)
                     found.append(Figure(f"{table}, PCA split, from {START}, {word}", logged, begun))
@@ -344,7 +344,8 @@ NKN = (
                 [
                     CELLS,
                     *(f"'nkn-printed/{table}/*'" for table in PRINTED["random"]),
-                    *(f"{kind}/{table}" for kind in ("nkn-printed-pca", "nkn-begun-pca") for table in PRINTED["pca"]),
+                    *(f"nkn-printed-pca/{table}" for table in PRINTED["pca"]),
+                    *(f"nkn-begun-pca/{table}" for table in published.PCA_LOGS),
                 ]
             ),
         ),
