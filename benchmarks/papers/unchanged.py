@@ -23,6 +23,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks import nkn
 from benchmarks.machine import now, processor
 from benchmarks.papers.files import HERE, ROOT, read_json
 from benchmarks.papers.history import git
@@ -93,6 +94,10 @@ def options_of(file: str, cell: str, tree: Path) -> list[str]:
         return ["benchmarks.discovery", "--part", part, "--only", only, "--jobs", "1"]
     if file == "kfo":
         return ["benchmarks.kfo", "--part", part, "--only", only, *splits]
+    if part == "recovery":  # no option chooses one of its draws
+        return ["benchmarks.nkn", "--part", part, "--jobs", "1"]
+    if part == "seconds":
+        return ["benchmarks.nkn", "--part", part, "--only", nkn.SHORT[name][:2], "--jobs", "1"]
     return ["benchmarks.nkn", "--part", part, "--only", only, *splits, "--methods", rest[-1], "--jobs", "1"]
 
 
