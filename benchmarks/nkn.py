@@ -36,14 +36,14 @@ SHORT = {"airline": "01-airline", "solar": "02-solar", "mauna": "03-mauna"}
 PLAIN = {"se": "SE", "sm4": "SM", "heuristic": "PER + LIN + SE + C"}  # SM has four components, as in the paper
 METHODS = ("nkn", *PLAIN)
 # the network that begins where the authors' code does: not among the defaults of --methods
-BEGUN = {"distances": mercer.NeuralKernelNetwork(lengthscales="distances")}
+OTHER_NETWORKS = {"distances": mercer.NeuralKernelNetwork(lengthscales="distances")}
 # J.1: two of each, the same network with as many parameters for one and for two columns: so one for each column
 FIGURE_PRIMITIVES = " + ".join(f"{base}({column})" for base in ("SE", "PER", "LIN", "RQ") for column in (0, 1))
 FIGURE_PRIORS = {"nkn": None, "nkn_weak": "weak"}  # the paper has none; "weak" is the default
 FIGURE_STARTS = 32  # by draws with seeds 10 to 19: medians .275 (8 starts), .265 (16), .226 (32), without priors
 SEED = 0
 OTHER_SEEDS = range(1, 5)  # of the PCA splits, which rows beyond the data make depend on where starts end
-SEEDED = ("yacht", "energy", "boston", "concrete")
+SEED_TABLES = ("yacht", "energy", "boston", "concrete")
 SEEDS = range(5)
 RECOVERY_SEEDS = range(100, 105)  # not 0 to 4: draws with 0 and 1 were looked at while the learner was written
 
@@ -65,7 +65,7 @@ class Bench:
         self, method: str, X: Any, y: Any, learner: Any = None, seed: int = SEED
     ) -> tuple[mercer.GPRegressor, dict[str, Any]]:
         """Fit by one method; return the model and what to keep of the fit."""
-        kernel = {**PLAIN, **BEGUN}.get(method, learner or self.kernel)
+        kernel = {**PLAIN, **OTHER_NETWORKS}.get(method, learner or self.kernel)
         model = mercer.GPRegressor(kernel, device=self.device, n_jobs=self.jobs, random_state=seed)
         started, worked = time.perf_counter(), time.process_time()
         model.fit(X, y)
@@ -128,7 +128,7 @@ def table_work(bench: Bench, part: str) -> Work:
 def seed_work(bench: Bench) -> Work:
     """The network on the PCA splits with other seeds."""
     work: Work = {}
-    for name in filter(bench.wanted, SEEDED):
+    for name in filter(bench.wanted, SEED_TABLES):
         rows = nkn_rows(bench.folder, name, None)
         for seed in OTHER_SEEDS:
             work[f"seeds/{name}/{seed}/nkn"] = partial(table, bench, name, rows, "nkn", seed)
@@ -275,6 +275,10 @@ def main() -> None:
     parser.add_argument("--older", default="", help="measure again what was measured before this date")
     parser.add_argument("--fresh", action="store_true", help="measure again what was measured")
     arguments = parser.parse_args()
+    for option, names in (("part", PARTS), ("methods", (*METHODS, *OTHER_NETWORKS))):
+        unknown = [each for each in getattr(arguments, option).split(",") if each not in names]
+        if unknown:
+            parser.error(f"--{option}: there is no {', '.join(unknown)}; there are {', '.join(names)}")
     warnings.simplefilter("ignore")
     place, machine = here(arguments.device)
     bench, path = Bench(arguments), arguments.out

@@ -33,7 +33,7 @@ import mercer
 from benchmarks.discovery import scores
 from benchmarks.kfo import CLASSES, TABLES, TIMED, WAVES, class_rows, filled, numbers_of, wave
 from benchmarks.machine import NEVER, circumstances, is_kept, read_dates
-from benchmarks.nkn_start import LOGGED, authors_mixture, authors_primitives, first_loss
+from benchmarks.nkn_start import FIRST_LOSSES, authors_mixture, authors_primitives, first_loss
 from benchmarks.papers import figures
 from benchmarks.papers.published import KREIN_TABLES
 from benchmarks.splits import nkn_rows, pca_split
@@ -76,13 +76,13 @@ def bayes_by_backprop(folder: Path, name: str, split: int) -> Found:
     return BayesByBackprop(seed=SEED).fit(X, y).score(Z, t)
 
 
-def printed_network(folder: Path, name: str, split: int | None, device: str, begun: bool = False) -> Found:
+def printed_network(folder: Path, name: str, split: int | None, device: str, authors: bool = False) -> Found:
     """NKN as printed (one start, 20,000 steps of Adam): one random split, or the PCA split.
 
-    `begun`: with the lengthscales that the authors' code begins with.
+    `authors`: from the lengthscales that their code begins with.
     """
     X, y, Z, t = table_rows(folder, name, split)
-    learner = mercer.NeuralKernelNetwork.paper(primitives=authors_primitives(X) if begun else None)
+    learner = mercer.NeuralKernelNetwork.paper(primitives=authors_primitives(X) if authors else None)
     model = mercer.GPRegressor(learner, device=device, random_state=SEED).fit(X, y)
     return {"log_evidence": model.log_evidence_, "device": device, **scores(model, Z, t)}
 
@@ -100,14 +100,14 @@ def default_mixture(X: Any, y: Any, components: int) -> str:
     return f"SM{components}"
 
 
-def begun_mixture(X: Any, y: Any, components: int) -> str:
+def authors_start(X: Any, y: Any, components: int) -> str:
     return authors_mixture(X, y, components, SEED)
 
 
 def mixture(folder: Path, name: str, split: int) -> Found:
     """SM with four components, begun as the authors' code does: one random split."""
     X, y, Z, t = table_rows(folder, name, split)
-    model = mercer.GPRegressor(begun_mixture(X, y, 4), random_state=SEED).fit(X, y)
+    model = mercer.GPRegressor(authors_start(X, y, 4), random_state=SEED).fit(X, y)
     return {"log_evidence": model.log_evidence_, **scores(model, Z, t)}
 
 
@@ -245,20 +245,20 @@ def all_cells(folder: Path, device: str = "cpu") -> Cells:
         cells[f"shares/{name}"] = partial(runtime_shares, folder, name)
     for name in NKN_TABLES:
         cells[f"sm/{name}"] = partial(validated_mixture, folder, name, default_mixture, device)
-    for name in LOGGED:
+    for name in FIRST_LOSSES:
         cells[f"first-loss/{name}"] = partial(first_loss, folder, name)
-        cells[f"sm-begun/{name}"] = partial(validated_mixture, folder, name, begun_mixture, device)
+        cells[f"sm-start/{name}"] = partial(validated_mixture, folder, name, authors_start, device)
     for name in PRINTED_TABLES:
         cells[f"nkn-printed-pca/{name}"] = partial(printed_network, folder, name, None, device)
         for lengthscales in ("range", "distances"):
             cells[f"nkn-nested/{name}/{lengthscales}"] = partial(nested_network, folder, name, lengthscales)
-        cells[f"nkn-begun-pca/{name}"] = partial(printed_network, folder, name, None, device, begun=True)
+        cells[f"nkn-start-pca/{name}"] = partial(printed_network, folder, name, None, device, authors=True)
     for split in SPLITS:
         for name in NKN_TABLES:
             cells[f"bbb/{name}/{split}"] = partial(bayes_by_backprop, folder, name, split)
         for name in PRINTED_TABLES:
             cells[f"nkn-printed/{name}/{split}"] = partial(printed_network, folder, name, split, device)
-            cells[f"sm4-begun/{name}/{split}"] = partial(mixture, folder, name, split)
+            cells[f"sm4-start/{name}/{split}"] = partial(mixture, folder, name, split)
         for name in TABLES:
             for kind in ("shared", "separate"):
                 cells[f"fkl-{kind}/{name}/{split}"] = partial(functional_kernel, folder, name, split, kind, device)
@@ -372,7 +372,8 @@ def main() -> None:
     limits = Limits(arguments.jobs, arguments.minutes, older)
     left = run(arguments.cells, arguments.data, arguments.out, limits, arguments.device)
     if left:
-        raise SystemExit(f"{left} cells are left, also those that failed; the same command goes on with them")
+        cells = "1 cell is" if left == 1 else f"{left} cells are"
+        raise SystemExit(f"{cells} left, also those that failed; the same command goes on")
 
 
 if __name__ == "__main__":

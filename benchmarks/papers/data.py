@@ -19,11 +19,11 @@ PUBLISHED = "../reference.json"  # beside the folder: published numbers, for the
 CELLS = {  # what kinds of cells of benchmarks.papers.cells read, * being the second part of their names
     "bbb": ("regression/*.csv", SPLITS),
     "sm": ("regression/*.csv", SPLITS),
-    "sm4-begun": ("regression/*.csv", SPLITS),
+    "sm4-start": ("regression/*.csv", SPLITS),
     "nkn-printed*": ("regression/*.csv", SPLITS),
     "first-loss": ("regression/*.csv",),
     "nkn-nested": ("regression/*.csv",),
-    "*-begun*": ("regression/*.csv",),
+    "*-start*": ("regression/*.csv",),
     "alpha-*": ("regression/*.csv",),
     "fkl-*": ("regression/*.csv",),
     "classes*": ("classification/*.csv",),

@@ -43,8 +43,11 @@ def all_names(file: str, place: Place = HERE) -> list[str]:
     if file == "kfo":
         return list(kfo.jobs_of(kfo_settings(Path(), ",".join(kfo.PARTS)), {}))
     tables, methods = (*nkn.TABLES, *nkn.LARGE), ("nkn", "se", "sm4")
-    found = [f"random/{table}/{split}/{method}" for split in range(1, 11) for table in tables for method in methods]
+    other = [(table, method) for table in nkn.TABLES for method in nkn.OTHER_NETWORKS]
+    random = [*((table, method) for table in tables for method in methods), *other]
+    found = [f"random/{table}/{split}/{method}" for split in range(1, 11) for table, method in random]
     found += [f"pca/{table}/{method}" for table in tables for method in methods[:2]]
+    found += [f"pca/{table}/{method}" for table, method in other]
     kept = kept_in("nkn", place)  # the parts that are measured whole
     return found + [name for name in kept if name.split("/")[0] not in ("random", "pca")]
 
@@ -72,7 +75,7 @@ def make_task(file: str, name: str, kept: dict[str, Any]) -> Task:
     """Return a task with the time that cells of its kind took, the longest of them."""
     parts = name.split("/")
     table = parts[1] if len(parts) > 1 else ""
-    by_adam = parts[0].startswith("nkn-printed")
+    by_adam = parts[0].startswith(("nkn-printed", "nkn-start"))
     large = (table in LARGE and parts[0] != "bbb") or (table, parts[-1]) == ("wine", "sm4")
     alike = fnmatch.filter(kept, "/".join("*" if part.isdigit() else part for part in parts))
     by_gpu = any(kept[each].get("device", "cpu") != "cpu" for each in alike)  # their seconds are those of a GPU

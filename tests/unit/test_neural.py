@@ -22,7 +22,14 @@ from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, Network, bind, layout, structure
 from mercer.learners.contract import Context
-from mercer.learners.nkn import NetworkTask, NeuralKernelNetwork, TrainingPolicy, begin_at_distances, plan_rungs
+from mercer.learners.nkn import (
+    NetworkTask,
+    NeuralKernelNetwork,
+    TrainingPolicy,
+    begin_at_distances,
+    plan_rungs,
+    typical_distances,
+)
 
 SMALL = {"primitives": "SE + PER + LIN", "layers": "Linear4-Product2-Linear1", "restarts": 3, "max_iterations": 60}
 
@@ -161,10 +168,25 @@ def test_starts_at_the_distances_of_rows():
     assert all(leaf.value("offset") is None for leaf in network.leaves() if leaf.symbol == "LIN")
 
 
-def test_where_most_rows_share_a_value_its_spread_stands_in():
-    X = np.column_stack([np.r_[np.zeros(30), np.ones(4)], np.arange(34.0)])
-    network = begin_at_distances(NeuralKernelNetwork(primitives="SE").network([0, 1]), X)
-    assert network.primitives[0].value("lengthscale")[0] == pytest.approx(X[:, 0].std() * 2**0.5 / 3)
+def test_where_most_rows_share_a_value_a_unit_stands_in():
+    X = np.column_stack([np.r_[np.zeros(30), np.ones(4)], np.arange(34.0), np.zeros(34)])
+    network = begin_at_distances(NeuralKernelNetwork(primitives="SE").network([0, 1, 2]), X)
+    assert_allclose(np.array(network.primitives[0].value("lengthscale"))[[0, 2]], 1 / 3)
+
+
+def test_rows_that_are_all_alike_can_be_begun_at_their_distances():
+    data = Data(np.zeros((20, 2)), np.random.default_rng(0).standard_normal(20), True)
+    assert np.isfinite(learned(data, lengthscales="distances", primitives="2*SE + LIN").fit.log_evidence)
+
+
+def test_periods_are_not_begun_at_distances():
+    network = NeuralKernelNetwork(primitives="PER + LIN", layers="Linear4-Product2-Linear1").network([0, 1])
+    assert begin_at_distances(network, surface().X) == network
+
+
+def test_distances_of_many_rows_are_those_of_some():
+    X = np.random.default_rng(0).standard_normal((5000, 2))
+    assert_allclose(typical_distances(X), 0.954 * 2**0.5, rtol=0.05)  # the median of |N(0, 2)| is .954
 
 
 def test_lengthscales_that_are_given_and_those_of_one_column_stay():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 from benchmarks.nkn_start import WIDTHS, authors_mixture, authors_network, weights_drawn
-from benchmarks.splits import pca_split, quicksort_order
+from benchmarks.splits import nkn_rows, pca_split, quicksort_order
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +26,29 @@ def test_a_row_of_numbers_is_no_table_to_split() -> None:
         pca_split(column.reshape(3, 15, 1))
     with pytest.raises(InputError, match=r"with 1 that are missing or infinite"):
         pca_split(np.append(column, np.nan)[:, None])
+
+
+def test_what_is_no_table_of_numbers_is_refused_and_lists_are_taken(tmp_path: Path) -> None:
+    rows = [[float(number), 0.0] for number in range(45)]
+    assert list(np.flatnonzero(pca_split(rows))) == [0, 1, 2, 42, 43, 44]
+    assert pca_split(pd.DataFrame(rows)).sum() == 6
+    with pytest.raises(InputError, match="leave out columns of text"):
+        pca_split([["a", "b"]] * 45)
+    for part in (2, 2.5, 0):
+        with pytest.raises(InputError, match=f"part={part}: .* give 3 or more"):
+            pca_split(rows, part=part)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"5 rows are too few to have two at each end: give 30 rows or more"):
+        pca_split(rows[:5])
+    with pytest.raises(InputError, match=r"no table .*mice\.csv: give the data folder"):
+        nkn_rows(tmp_path, "mice", None)
+
+
+def test_rows_of_a_split_that_is_not_there_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "regression").mkdir()
+    pd.DataFrame(np.arange(90.0).reshape(45, 2)).to_csv(tmp_path / "regression" / "mice.csv", index=False)
+    assert nkn_rows(tmp_path, "mice", None).sum() == 6
+    with pytest.raises(InputError, match="random splits 1 to 10, and no 11"):
+        nkn_rows(tmp_path, "mice", 11)
 
 
 @given(st.lists(st.integers(0, 5).map(float), max_size=120))

@@ -68,8 +68,8 @@ class NeuralKernelNetwork(Learner):
     variances : fit the primitives' own variances too; with primitives=None exactly the paper's networks, of 111 and
         4 d + 85 parameters.
     lengthscales : where those of primitives on several columns begin. "range": drawn over the range of each column.
-        "distances": at parts of the typical distance of two rows there, as in the code of Sun et al., so that starts
-        differ in the weights alone; shorter where most rows share a value, and there often better beyond the data.
+        "distances": at parts of the median distance of two rows in each column, as in the code of Sun et al., the same
+        in every start; shorter than the range says where a few rows lie far out.
     restarts : starts, each drawn from the data; all are trained for a while, and the promising ones to the end.
     selection : the best start is that with the best "loo" (leave one out) or the best "evidence".
     optimiser : "lbfgs", or "adam" as in the paper: 20,000 steps, every start to its end.
@@ -467,34 +467,44 @@ def advance(
 
 NEAREST, FARTHEST = 1 / 6, 2 / 3  # lengthscales of the first and the last copy of a primitive, in typical distances
 DISTANCE_ROWS = 2000  # that distances are measured between
+SHORTEST_DISTANCE = 1e-6  # in units of a column's spread: below it most rows share a value
 SIZE_ROWS = 100  # to measure the size of a kernel on
 LARGEST_EXPONENT = 2.0  # of a start: exp of more varies by orders of magnitude between the rows
+
+
+def typical_distances(X: Array) -> Array:
+    """Return the median of |x_d - x_d'| over pairs of rows in each column d times sqrt(D), D columns.
+
+    Distances grow with the number of columns. A column in which most rows share a value has a unit in its place. As in
+    the code of Sun et al.; of many rows some are taken.
+    """
+    rows = X if len(X) <= DISTANCE_ROWS else np.random.default_rng(0).choice(X, DISTANCE_ROWS, replace=False)
+    apart = np.array([np.median(np.abs(column[:, None] - column)) for column in rows.T]) * X.shape[1] ** 0.5
+    return np.where(apart < SHORTEST_DISTANCE, 1.0, apart)
 
 
 def begin_at_distances(network: Network, X: Array) -> Network:
     """Return the network with lengthscales for its primitives on several columns, where they have none.
 
-    In column d they are parts of the median of |x_d - x_d'| over pairs of rows times sqrt(D), D columns: distances
-    grow with their number. As in the code of Sun et al. the copies of SE go from 1/6 to 2/3 of it, those of a kernel
+    As in the code of Sun et al. the copies of SE go from 1/6 to 2/3 of the typical distances, and those of a kernel
     with a shape of its own (RQ) begin in the middle, at 1/3.
     """
-    rows = X[np.linspace(0, len(X) - 1, min(DISTANCE_ROWS, len(X))).astype(int)]
     copies = Counter((leaf.symbol, leaf.dims) for leaf in network.leaves())
+    distances = {leaf.columns: typical_distances(X[:, list(leaf.columns)]) for leaf in network.leaves() if leaf.columns}
     seen = Counter[object]()
 
     def begin(leaf: Base) -> Base:
-        number, columns = len(leaf.columns), rows[:, list(leaf.columns)]
-        each = [s for s, size in zip(leaf.specs, leaf.sizes, strict=True) if s.unit == "length" and size == number]
-        if number < 2 or not each or leaf.parameter(each[0].name).values is not None:
+        sizes = {s.name: size for s, size in zip(leaf.specs, leaf.sizes, strict=True) if s.unit == "length"}
+        if len(leaf.columns) < 2 or sizes.get("lengthscale") != len(leaf.columns):
+            return leaf
+        if leaf.parameter("lengthscale").values is not None:
             return leaf
         kind = (leaf.symbol, leaf.dims)
         place, last = seen[kind], copies[kind] - 1
         seen[kind] += 1
-        apart = np.array([np.median(np.abs(column[:, None] - column)) for column in columns.T])
-        apart = np.where(apart > 0, apart, columns.std(axis=0))  # where most rows share a value
         alike = last == 0 or any(s.name == "alpha" for s in leaf.specs)
         part = NEAREST * (FARTHEST / NEAREST) ** (0.5 if alike else place / last)
-        return leaf.with_parameter(Parameter(each[0].name, tuple((part * number**0.5 * apart).tolist())))
+        return leaf.with_parameter(Parameter("lengthscale", tuple((part * distances[leaf.columns]).tolist())))
 
     begun = network.map_leaves(begin)
     assert isinstance(begun, Network)
