@@ -345,7 +345,7 @@ NKN = (
         "section 5.2, J.2",
         "the network with its settings as printed: one start, 20,000 steps of Adam",
         as_printed(),
-        (cells("nkn-printed*"), cells("nkn-start-pca/*")),
+        (cells("nkn-printed*"), cells("nkn-start-pca/*", alike="nkn-printed*")),
         (
             " ".join(
                 [
