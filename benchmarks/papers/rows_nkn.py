@@ -331,10 +331,9 @@ NKN = (
         NETWORKS,
         "Rows of energy, wine and yacht tie at the borders of the split: they fall as in the authors' run, which "
         "nkn-start confirms. Errors beyond the data depend on the seed, and yacht's on the machine: "
-        "[nkn.md](../benchmarks/results/nkn.md) has five seeds, and a change in the last digit of where networks begin "
-        "moved an error of energy's split again (nkn-start) from 1.9 to 3.3. The default is worse than printed on boston, where the "
-        "authors' own logs have 5.367, on energy, and on naval by their logs. What was tried inside the training rows "
-        "to come nearer: [nkn-pca.md](../benchmarks/results/nkn-pca.md), and nkn-start. From typical distances "
+        "[nkn.md](../benchmarks/results/nkn.md) has five seeds. The default is worse than printed on boston, where "
+        "the authors' own logs have 5.367, on energy, and on naval by their logs. What was tried inside the training "
+        "rows to come nearer: [nkn-pca.md](../benchmarks/results/nkn-pca.md), and nkn-start. From typical distances "
         '(`lengthscales="distances"`) the three large tables wait for a GPU, and so does a new default. RBF and SM are '
         "fitted as the regressor does by default, by L-BFGS-B. By RMSE RBF is worse than printed on concrete, naval, "
         "power plant and yacht, SM on all but boston and yacht; from the lengthscales that the authors' code begins "
