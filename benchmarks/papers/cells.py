@@ -143,6 +143,7 @@ def printed_classes(folder: Path, name: str, split: int, **changes: Any) -> Foun
     with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
         model = mercer.KernelSVC(learner, random_state=SEED).fit(train, labels)
     found = {"error": float(np.mean(model.predict(test) != truth)), "cv": model.error_, "C": model.C_}
+    found["kernel"] = model.kernel_.text(digits=3)
     return found | ({} if rows is None else {"compared_rows": rows})
 
 

@@ -172,7 +172,7 @@ KFO = (
         SELECTED + "Where the file has C = 0.001, every row is given the larger class. Clipped, the search met only "
         "kernels of which clipping leaves nothing (kfo-table-1): on two splits of hayes-roth and one each of wine and "
         "ecoli. Shifted, it is so on two splits each of hayes-roth, wine and heart and one of ecoli. On one split of "
-        "each of the four the kernel was looked at: all of its weights are below zero, and in the shifted matrix near "
+        "each of the four the file has the kernel: all of its weights are below zero, and in the shifted matrix near "
         "rows are then the least alike. Flipped, on none.",
         library='`definite="clip"`, `"flip"` (alpha), `"series"`, `"spectrum"`, `"spectrum-flip"`, `"spectrum-shift"` '
         "of `KernelFunctional`, and `spectrum` of `KernelSVC`; "
