@@ -58,7 +58,7 @@ def _step(data: Any, key: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(data, dict):
         if key in data:
             yield key, data[key]
-        elif any(sign in key for sign in "*?"):
+        elif any(sign in key for sign in "*?["):
             yield from ((name, value) for name, value in data.items() if fnmatch.fnmatchcase(name, key))
 
 
