@@ -347,7 +347,7 @@ NKN = (
         "section 5.2, J.2",
         "the network with its settings as printed: one start, 20,000 steps of Adam",
         as_printed(),
-        (cells("nkn-printed*"), cells("nkn-start-pca/*", alike="nkn-printed*")),
+        (cells("nkn-printed*"), cells("nkn-start-pca/*", alike="nkn-printed*"), nkn("random/[by]*/[12345]/nkn")),
         (
             " ".join(
                 [
@@ -357,6 +357,8 @@ NKN = (
                     *(f"nkn-start-pca/{table}" for table in published.PCA_LOGS),
                 ]
             ),
+            "python -m benchmarks.nkn --data {data} --part random --only yacht,boston --splits 1-5 --methods nkn "
+            "--jobs {jobs}",
         ),
         "80 minutes of one core",
         NETWORKS,
