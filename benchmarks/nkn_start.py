@@ -43,7 +43,7 @@ DIRECTIONS = 11  # of them: one component and ten more
 MIXTURES = {1: (1.0,), 2: (1.0, 0.5), 3: (2.0, 0.5, 1.0), 4: (0.25, 0.5, 1.0, 2.0)}
 
 
-def weights_drawn(rows: int, tested: int, columns: int) -> list[Array]:
+def draw_weights(rows: int, tested: int, columns: int) -> list[Array]:
     """Return the weights of the Linear layers, after the split took its numbers from the generator."""
     draw = np.random.RandomState(SEED)  # the generator that they used
     if rows > RANDOM_PCA:
@@ -106,7 +106,7 @@ def loss_of(table: Array, tested: Array) -> float:
     train = table[~tested]
     spread = train.std(axis=0)
     X, y = np.hsplit((train - train.mean(axis=0)) / np.where(spread > 0, spread, 1.0), [-1])
-    weights = weights_drawn(len(table), int(tested.sum()), X.shape[1])
+    weights = draw_weights(len(table), int(tested.sum()), X.shape[1])
     return -mercer.log_evidence(authors_network(X, weights), X, y[:, 0], noise=NOISE)
 
 

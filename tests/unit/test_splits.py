@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.nkn_start import WIDTHS, authors_mixture, authors_network, weights_drawn
+from benchmarks.nkn_start import WIDTHS, authors_mixture, authors_network, draw_weights
 from benchmarks.splits import nkn_rows, pca_split, quicksort_order
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,7 +77,7 @@ def test_the_component_of_a_pca_split_points_to_the_row_farthest_out() -> None:
 
 def test_the_authors_start_is_their_formula() -> None:
     X = np.random.default_rng(0).normal(size=(20, 3))
-    weights = weights_drawn(rows=25, tested=5, columns=3)
+    weights = draw_weights(rows=25, tested=5, columns=3)
     typical = np.median(np.abs(X[:, None] - X[None]).reshape(-1, 3), axis=0).astype(np.float32) * 3**0.5
 
     def value(x: np.ndarray, z: np.ndarray) -> float:
