@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +131,8 @@ def seed_work(bench: Bench) -> Work:
     work: Work = {}
     for name in filter(bench.wanted, SEED_TABLES):
         rows = nkn_rows(bench.folder, name, None)
-        for seed in OTHER_SEEDS:
-            work[f"seeds/{name}/{seed}/nkn"] = partial(table, bench, name, rows, "nkn", seed)
+        for method, seed in product(("nkn", *OTHER_NETWORKS), OTHER_SEEDS):
+            work[f"seeds/{name}/{seed}/{method}"] = partial(table, bench, name, rows, method, seed)
     return work
 
 
