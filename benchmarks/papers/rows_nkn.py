@@ -337,9 +337,9 @@ NKN = (
         '(`lengthscales="distances"`) the three large tables are not measured. There energy\'s 0.423 is the lowest of '
         "five seeds (median 0.599), so that this one is luck; boston's is below the authors' logs with all five. RBF "
         "and SM are fitted as the regressor does by default, by L-BFGS-B. By RMSE RBF is worse than printed on "
-        "concrete, naval, power plant and yacht, SM on all but boston and yacht; from the lengthscales that the authors' code begins "
-        "with, and with waves in directions drawn anew, SM is better on energy and worse on boston, concrete and "
-        "yacht. Concrete has 1,030 rows, not 1,031.",
+        "concrete, naval, power plant and yacht, SM on all but boston and yacht; from the lengthscales that "
+        "the authors' code begins with, and with waves in directions drawn anew, SM is better on energy and worse on "
+        "boston, concrete and yacht. Concrete has 1,030 rows, not 1,031.",
         compared=COMPARED,
     ),
     Row(
