@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 import mercer
 from benchmarks.machine import describe
-from benchmarks.splits import nkn_rows
+from benchmarks.splits import component, nkn_rows
 from mercer.learners.averaging import ForecastErrors, stack_weights
 
 Array = NDArray[np.float64]
@@ -77,13 +77,6 @@ STRUCTURES: dict[str, Callable[[int], Any]] = {
 
 
 # -------------------------------------------------------------------------------------------------------------- splits
-
-
-def component(X: Array) -> Array:
-    """Return the rows along their first principal component, of raw inputs."""
-    centred = X - X.mean(axis=0)
-    along = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
-    return np.asarray(along)
 
 
 def ring(X: Array, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -16,7 +16,7 @@ from benchmarks.machine import lines as machine_lines
 
 TABLES = ("boston", "concrete", "energy", "wine", "yacht")
 SPLITS, SERIES, SEEDS = 10, 13, 5
-SEEDED_NETWORKS = {"nkn": "", "distances": ", from typical distances"}
+SEED_NETWORKS = {"nkn": "", "distances": ", from typical distances"}
 OURS = {"nkn": "Mercer NKN", "se": "ARD SE", "sm4": "SM4", "heuristic": "PER + LIN + SE + C"}
 SECONDS = {"airline": 10, "mauna": 40, "solar": 40}
 
@@ -47,8 +47,8 @@ PROTOCOL = """\
   that of the mixture of starts, since 18:45 UTC on 2026-11-15 with the tails of leave-one-out errors (Student's t where
   they are clearly heavy); in cells measured before 15:00 UTC of that day, of a Gaussian with its mean and variance.
 - Random splits: the paper's ten 90/10 splits. PCA split: the lowest and the highest fifteenth along the first principal
-  component of the raw inputs are the test rows. At its borders rows of energy and of yacht tie; they fall as in the
-  authors' run, which the first number of their logs confirms (`python -m benchmarks.nkn_start`).
+  component of the raw inputs are the test rows. At its borders rows of energy, wine and yacht tie; they fall as in
+  the authors' run, which the first number of their logs confirms (`python -m benchmarks.nkn_start`).
 - "+-" is the standard error over the splits: the standard deviation (divisor n, as in the authors' code) over the
   square root of n.
 - Paper: its Tables 1 and 2. Authors' logs: the last evaluation in the logs of their repository.
@@ -73,10 +73,10 @@ stays, as all tables here would have to be measured again with it.
 """.splitlines()
 
 PCA_REMARKS = """\
-Until 2026-11-19 other rows of energy and yacht were tested, those of a sort of today: 23 of energy's 103 and 6 of
-yacht's 41 were others. The errors of Mercer's network were 0.849 and 0.664 there, of ARD SE 2.230 and 1.699; the
-column of LightGBM is still of those rows. On them yacht's error was between 0.461 and 0.716 on three machines, with a
-leave-one-out score of 315.9 on each: rounding decides where starts end, and rows beyond the data tell the difference.
+Until 2026-11-19 rows that tie fell as NumPy sorts them today: 23 of energy's 103 test rows and 6 of yacht's 41 were
+others. The errors of Mercer's network were 0.849 and 0.664 there, of ARD SE 2.230 and 1.699; the column of LightGBM is
+still of those rows. On them yacht's error was between 0.461 and 0.716 on three machines, with a leave-one-out score of
+315.9 on each: rounding decides where starts end, and rows beyond the data tell the difference.
 """.splitlines()
 
 RECOVERY_REMARKS = """\
@@ -248,7 +248,7 @@ def _seeds(results: Results, reference: Results) -> list[str]:
     paper = reference["nkn_table2_pca_splits"]["values"]
     logs = reference["nkn_repo_regression_logs"]["values"]["uci_woval_pca"]
     rows = []
-    for name, (method, words) in product(TABLES, SEEDED_NETWORKS.items()):
+    for name, (method, words) in product(TABLES, SEED_NETWORKS.items()):
         others = sorted(cell["rmse"] for cell in cells(results, f"seeds/{name}", method))
         first = results.get(f"pca/{name}/{method}")
         if others and first is not None:

@@ -63,7 +63,8 @@ def pca_split(X: ArrayLike, part: int = PART) -> Array:
         )
     if not np.ptp(X, axis=0).any():
         raise InputError(f"the {count} rows are all the same: they have no first principal component to split along")
-    order = quicksort_order(component(X).tolist())
+    along = component(X)
+    order = quicksort_order((along * np.sign(along[np.argmax(np.abs(along))])).tolist())
     tested = np.zeros(count, dtype=bool)
     tested[order[: count // part]] = tested[order[count - math.ceil(count / part) :]] = True
     return tested
@@ -87,10 +88,9 @@ def _numbers(X: ArrayLike) -> Array:
 
 
 def component(X: Array) -> Array:
-    """Return where the rows lie along their first principal component, which points to the row farthest out."""
+    """Return the rows along their first principal component, of raw inputs; which way it points is not defined."""
     centred = X - X.mean(axis=0)
-    along = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
-    return np.asarray(along * np.sign(along[np.argmax(np.abs(along))]))
+    return np.asarray(centred @ np.linalg.svd(centred, full_matrices=False)[2][0])
 
 
 def quicksort_order(values: list[float]) -> list[int]:

@@ -384,12 +384,12 @@ NKN = (
         NETWORKS,
         "Not in the paper. The authors' code draws all that it draws before the first step from one seed, and their "
         "logs have the log evidence there: with the rows of our PCA split and their first weights and lengthscales "
-        "Mercer computes the same ([nkn_start.py](../benchmarks/nkn_start.py)). Where rows that tie fall as other "
-        "sorts leave them it is another number (`nearest_other` in the file), so that the rows that they tested are "
-        "known on these five tables. The three large ones, which they fit by VFE from random points, cannot be checked "
-        "so: by the same rule one row each of kin8nm and power plant would be another. The network of "
-        '`lengthscales="distances"` begins near theirs. The split again inside the training rows is in their code too: '
-        "no test row has a part in it.",
+        "Mercer computes the same ([nkn_start.py](../benchmarks/nkn_start.py)). Along the component the other way, or "
+        "with rows that tie as other sorts leave them, it is another number (`nearest_other` in the file), so that the "
+        "rows that they tested are known on these five tables. The three large ones, which they fit by VFE from random "
+        "points, cannot be checked so: by the same rule one row each of kin8nm and power plant would be another. The "
+        'network of `lengthscales="distances"` begins near theirs. The split again inside the training rows is in '
+        "their code too: no test row has a part in it.",
     ),
     Row(
         "nkn-table-3",
