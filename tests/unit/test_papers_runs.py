@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -78,6 +79,14 @@ def test_a_stopped_command_ends_with_all_that_it_began(monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         run.run_command([sys.executable, "-c", "import time; time.sleep(60)"])
     assert begun[0].returncode == -signal.SIGTERM
+
+
+@pytest.fixture(autouse=True)
+def stoppable() -> Iterator[None]:
+    """Take Ctrl-C as a terminal's Python does, also where the tests run in the background, which may ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def stop(*_: Any) -> Any:
